@@ -1,0 +1,2 @@
+// Package fanout sends one event to many subscribers, executed and encoded once.
+package fanout
