@@ -1,0 +1,3 @@
+package record
+
+//go:generate go run -C tools . ../../.. kafkasvc/record/logpb
