@@ -1,0 +1,149 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/chathome/chathome/domain"
+)
+
+// establish finds the life that the topic is in: the first Home in it. Where the topic is missing or empty it
+// makes it, and then believes what it reads, not what it wrote: another instance may have been first.
+func (d *Directory) establish(ctx context.Context, r Reader, known Position) (life Life, at domain.Offset, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*d.cfg.RPCTimeout)
+	defer cancel()
+	if known.Life.Home != (Life{}.Home) {
+		same, err := d.sameLife(ctx, r, known)
+		if err == nil && same {
+			return known.Life, known.HomeAt, nil
+		}
+	}
+	if err := d.topic.Ensure(ctx); err != nil {
+		return Life{}, 0, fmt.Errorf("make sure of the topic: %w", err)
+	}
+	return d.firstHome(ctx, r)
+}
+
+// sameLife reads the Home of known again. One read is enough, however much the topic holds.
+func (d *Directory) sameLife(ctx context.Context, r Reader, known Position) (bool, error) {
+	same := false
+	err := r.Read(ctx, known.HomeAt, func(off domain.Offset, value []byte) bool {
+		rec := decode(value)
+		same = off == known.HomeAt && rec.kind == kindHome && rec.life == known.Life
+		return false
+	})
+	if errors.Is(err, ErrOutOfRange) {
+		return false, nil
+	}
+	return same, err
+}
+
+// firstHome reads from the log's start to the first Home, and appends one where there is none.
+func (d *Directory) firstHome(ctx context.Context, r Reader) (Life, domain.Offset, error) {
+	from, end, err := d.topic.Bounds(ctx)
+	if err != nil {
+		return Life{}, 0, fmt.Errorf("ask for the topic's bounds: %w", err)
+	}
+	for {
+		if from >= end {
+			if end, err = d.proposeHome(ctx); err != nil {
+				return Life{}, 0, err
+			}
+		}
+		var found *record
+		at := from
+		err := r.Read(ctx, from, func(off domain.Offset, value []byte) bool {
+			from, at = off+1, off
+			if rec := decode(value); rec.kind == kindHome {
+				found = &rec
+			}
+			return found == nil
+		})
+		switch {
+		case found != nil:
+			return found.life, at, nil
+		case err != nil:
+			return Life{}, 0, fmt.Errorf("read the first record: %w", err)
+		case ctx.Err() != nil:
+			return Life{}, 0, fmt.Errorf("read the first record: %w", ctx.Err())
+		}
+	}
+}
+
+// proposeHome appends a Home and returns the offset behind it. The same one at every try of this process: of several copies
+// the first holds.
+func (d *Directory) proposeHome(ctx context.Context) (end domain.Offset, err error) {
+	if d.proposal.Home == (Life{}.Home) {
+		d.proposal = Life{Home: d.cfg.NewHome(), Shards: d.cfg.Shards}
+	}
+	value, err := encodeHome(d.proposal)
+	if err != nil {
+		return 0, err
+	}
+	base, err := d.append(ctx, [][]byte{value})
+	if err != nil {
+		return 0, fmt.Errorf("append the first record: %w", err)
+	}
+	return base + 1, nil
+}
+
+// adopt makes life the one that is answered of. Whoever follows the list of the life before is told that its cursors
+// mean nothing any more.
+func (d *Directory) adopt(ctx context.Context, old Position, life Life, at domain.Offset) error {
+	d.cfg.Log.Info("the directory has a life that the local data are not of",
+		"home", life.Home, "shards", life.Shards, "before", old.Life.Home)
+	d.stats.lives.Add(1)
+	if old.Life.Home != (Life{}.Home) {
+		d.endFeed(life)
+	}
+	if err := d.cfg.Hooks.NewLife(ctx, old.Life, life); err != nil {
+		return fmt.Errorf("drop the local data of another life: %w", err)
+	}
+	if life.Home == d.proposal.Home {
+		d.proposal = Life{} // the next life needs another id
+	}
+	return d.restart(Position{Life: life, HomeAt: at, Next: at})
+}
+
+// rebuild drops the view: within the same life the topic does not hold what was read from it.
+func (d *Directory) rebuild(pos Position) error {
+	d.cfg.Log.Error("the directory topic lost records: reading it again from the start", "offset", pos.Next)
+	d.stats.rebuilds.Add(1)
+	d.endFeed(pos.Life)
+	if err := d.restart(Position{Life: pos.Life, HomeAt: pos.HomeAt, Next: pos.HomeAt}); err != nil {
+		return err
+	}
+	d.cfg.Hooks.Alarm(Alarm{Kind: AlarmDirectoryDamaged, Have: 0, Want: int64(pos.Next)})
+	return nil
+}
+
+func (d *Directory) endFeed(now Life) {
+	d.mu.Lock()
+	f := d.feed
+	d.mu.Unlock()
+	start := domain.ListCursor{Home: now.Home}.String()
+	f.end(&domain.CursorOutOfRangeError{Oldest: start, Newest: start})
+}
+
+func (d *Directory) restart(pos Position) error {
+	if err := d.store.Reset(pos); err != nil {
+		return fmt.Errorf("reset the local directory: %w", err)
+	}
+	var gone []domain.ShardID
+	d.update(func() {
+		for s := range d.owners {
+			gone = append(gone, s)
+		}
+		d.pos = pos
+		d.owners = make(map[domain.ShardID]OwnerEntry)
+		d.epoch++
+		if d.feed.Err() != nil {
+			d.feed = newFeed(0)
+		}
+	})
+	for _, s := range gone {
+		d.cfg.Hooks.OwnerChanged(s)
+	}
+	return nil
+}

@@ -1,0 +1,185 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/chathome/chathome/domain"
+)
+
+// errDamaged: the topic does not hold what was read from it before.
+var errDamaged = errors.New("the topic lost records")
+
+// maxFold bounds what one commit to the store collects.
+const maxFold = 8192
+
+// tail is the only goroutine that changes the view. After each fault it looks at the first record again, because
+// behind the new connection may be another life of the topic.
+func (d *Directory) tail(ctx context.Context) {
+	r := d.topic.Reader()
+	defer func() {
+		if err := r.Close(); err != nil {
+			d.cfg.Log.Warn("closing the directory's reader failed", "err", err)
+		}
+	}()
+	for try := 0; ; try++ {
+		before := d.position().Next
+		err := d.attach(ctx, r)
+		if ctx.Err() != nil {
+			return
+		}
+		if d.position().Next != before || errors.Is(err, context.Canceled) {
+			try = 0
+		}
+		d.away(err)
+		if !d.pause(ctx, try) {
+			return
+		}
+	}
+}
+
+// attach finds the life, adopts it where it is another one, and follows the topic until a fault.
+func (d *Directory) attach(ctx context.Context, r Reader) error {
+	pos := d.position()
+	life, at, err := d.establish(ctx, r, pos)
+	if err != nil {
+		return err
+	}
+	if life != pos.Life || at != pos.HomeAt {
+		if err := d.adopt(ctx, pos, life, at); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d.mu.Lock()
+	d.detach = cancel
+	d.mu.Unlock()
+	err = d.follow(ctx, r)
+	if errors.Is(err, errDamaged) || errors.Is(err, ErrOutOfRange) {
+		// Out of range with the same first record: the end went back.
+		pos := d.position()
+		if same, serr := d.sameLife(ctx, r, pos); serr != nil || !same {
+			return errors.Join(err, serr) // the next attach finds out
+		}
+		if rerr := d.rebuild(pos); rerr != nil {
+			return rerr
+		}
+		d.rebuilt = true
+	}
+	return err
+}
+
+// follow reads on from the view's position until a fault. First it reads the last record of the view again: a log that
+// was cut and grew on shows there.
+func (d *Directory) follow(ctx context.Context, r Reader) error {
+	pos := d.position()
+	from, verify := pos.Next, pos.Next > pos.HomeAt
+	if verify {
+		from--
+	}
+	for {
+		f := newFold(pos, d.knows, d.ownerEntry)
+		var fault error
+		err := r.Read(ctx, from, func(off domain.Offset, value []byte) bool {
+			if verify {
+				if off != from || hash(value) != pos.Hash {
+					fault = errDamaged
+					return false
+				}
+				verify = false
+				return true
+			}
+			_, fault = f.apply(off, value)
+			return fault == nil && f.size() < maxFold
+		})
+		if fault == nil || !errors.Is(fault, errDamaged) {
+			// What was read before a fault is as good as ever.
+			if cerr := d.commit(pos, f); cerr != nil {
+				return cerr
+			}
+			pos = f.pos
+			if !verify {
+				from = pos.Next
+			}
+		}
+		switch {
+		case fault != nil:
+			return fault
+		case err != nil:
+			return fmt.Errorf("read the topic: %w", err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		if !verify {
+			d.back()
+		}
+	}
+}
+
+// commit writes what f collected to the store and then shows it.
+func (d *Directory) commit(old Position, f *fold) error {
+	if f.pos == old {
+		return nil
+	}
+	c := f.changes()
+	if err := d.store.Commit(c); err != nil {
+		return fmt.Errorf("write the local directory: %w", err)
+	}
+	d.stats.fold(f)
+	var list *feed
+	d.update(func() {
+		d.pos = c.Position
+		for _, e := range c.Owners {
+			d.owners[e.Shard] = e
+		}
+		list = d.feed
+	})
+	list.advance(c.Position.Rooms)
+	for _, e := range c.Owners {
+		d.cfg.Hooks.OwnerChanged(e.Shard)
+	}
+	return nil
+}
+
+func (d *Directory) knows(id uuid.UUID) (bool, error) {
+	_, ok, err := d.store.Room(id)
+	if err != nil {
+		return false, fmt.Errorf("read the local directory: %w", err)
+	}
+	return ok, nil
+}
+
+// away: the tail does not follow. Said once a state, not once a try.
+func (d *Directory) away(err error) {
+	d.fault()
+	said := false
+	d.update(func() {
+		said = !d.follows && d.why != nil && d.why.Error() == err.Error()
+		d.follows = false
+		d.why = err
+	})
+	if !said && !errors.Is(err, context.Canceled) {
+		d.cfg.Log.Warn("the directory cannot follow its topic: trying again", "err", err)
+	}
+}
+
+// back: the tail follows.
+func (d *Directory) back() {
+	d.mu.Lock()
+	follows := d.follows
+	d.mu.Unlock()
+	if follows {
+		return
+	}
+	d.update(func() { d.follows, d.why = true, nil })
+	pos := d.position()
+	d.cfg.Log.Info("the directory follows its topic", "home", pos.Life.Home, "offset", pos.Next, "rooms", pos.Rooms)
+	if d.rebuilt {
+		d.rebuilt = false
+		d.cfg.Hooks.Rebuilt()
+	}
+}
