@@ -1,0 +1,150 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// ErrLeftBehind: Run had to return before kafka-go's group was closed.
+var ErrLeftBehind = errors.New("membership: the consumer group did not close in time")
+
+// leave closes the group, in steps that get ruder:
+//
+//  1. Close: kafka-go ends the generation (Handler.Revoked) and sends LeaveGroup. This is the normal case, and
+//     waiting for it is what makes the shards move at once: Next returns before LeaveGroup is sent.
+//  2. A JoinGroup or SyncGroup that is parked at the broker keeps kafka-go from leaving. Our own LeaveGroup for
+//     the member takes it out of the group, and the broker then answers the parked request.
+//  3. After the leave timeout the connections are cut. A member whose id is not known yet (its first JoinGroup is
+//     parked) stays as a ghost then: the group gives it shards that nobody serves until the coordinator misses
+//     its SyncGroup or heartbeat, at most a rebalance or session timeout later. The price of a bounded stop.
+func (l *life) leave() error {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = l.cg.Close() // its error is always nil
+		l.conns.cut()
+	}()
+	limit := l.m.cfg.Timeouts
+	if l.tenure != nil && !within(limit.drain()+limit.Leave, l.tenure) {
+		l.conns.cut()
+		return fmt.Errorf("%w: the handler still drains", ErrLeftBehind)
+	}
+	nudge := limit.Leave / 4
+	if within(nudge, closed) {
+		return nil
+	}
+	if l.member != "" {
+		l.leaveOnOurOwn(limit.Leave / 4)
+	}
+	if within(limit.Leave/2, closed) {
+		return nil
+	}
+	l.conns.cut()
+	l.m.cfg.Log.Warn("cut the connections to leave the group: a ghost may hold shards until it is missed",
+		"group", l.m.cfg.Group, "member", l.member)
+	if within(limit.Leave, closed) {
+		return nil
+	}
+	return ErrLeftBehind
+}
+
+// leaveOnOurOwn takes the member of the last generation out of the group. No tenure of it runs any more.
+func (l *life) leaveOnOurOwn(limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	err := l.m.cfg.Coordinator.LeaveGroup(ctx, l.m.cfg.Group, l.member)
+	l.m.cfg.Log.Info("asked the coordinator to forget the member", "member", l.member, "err", err)
+}
+
+func within(limit time.Duration, done <-chan struct{}) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// conns are the connections of one kafka-go group. kafka-go has no way to give up a request, and no deadline
+// on some of them: closing the connection below it is the one that works.
+type conns struct {
+	base  func(ctx context.Context, network, address string) (net.Conn, error)
+	limit time.Duration // of an operation that kafka-go set no deadline for
+
+	ctx    context.Context // ends with cut: dials in progress
+	cancel context.CancelFunc
+
+	mu   sync.Mutex
+	open map[*conn]struct{}
+}
+
+func newConns(base func(context.Context, string, string) (net.Conn, error), limit time.Duration) *conns {
+	c := &conns{base: base, limit: limit, open: make(map[*conn]struct{})}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+var errCut = errors.New("leaving the group: no more connections")
+
+func (c *conns) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { cancel(errCut) })()
+	raw, err := c.base(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	wrapped := &conn{Conn: raw, all: c}
+	// TLS and SASL handshakes set none: a silent broker would hold them for ever.
+	if err := raw.SetDeadline(time.Now().Add(c.limit)); err != nil {
+		return nil, errors.Join(err, raw.Close())
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ctx.Err() != nil {
+		return nil, errors.Join(errCut, raw.Close())
+	}
+	c.open[wrapped] = struct{}{}
+	return wrapped, nil
+}
+
+// cut closes every connection and refuses new ones. It may be called again.
+func (c *conns) cut() {
+	c.cancel()
+	c.mu.Lock()
+	open := c.open
+	c.open = nil
+	c.mu.Unlock()
+	for conn := range open {
+		_ = conn.Conn.Close() // what it was doing fails, that is the point
+	}
+}
+
+type conn struct {
+	net.Conn
+	all *conns
+}
+
+func (c *conn) Close() error {
+	c.all.mu.Lock()
+	delete(c.all.open, c)
+	c.all.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (c *conn) SetDeadline(t time.Time) error      { return c.Conn.SetDeadline(c.bounded(t)) }
+func (c *conn) SetReadDeadline(t time.Time) error  { return c.Conn.SetReadDeadline(c.bounded(t)) }
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.Conn.SetWriteDeadline(c.bounded(t)) }
+
+func (c *conn) bounded(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Now().Add(c.all.limit)
+	}
+	return t
+}
