@@ -50,6 +50,8 @@ type Stream struct {
 	push  func(ctx context.Context, from, upTo domain.Serial) (domain.Serial, error)
 	close func()
 
+	cursor string // behind the batch of the last Push
+
 	mu  sync.Mutex
 	err error // why it ended
 }
@@ -104,6 +106,13 @@ func (s *Stream) Push(ctx context.Context, from, upTo domain.Serial) (to domain.
 	}
 	return to, true
 }
+
+// Resumable is a batch that knows the cursor behind it.
+type Resumable interface{ ResumeCursor() string }
+
+// Cursor is the cursor behind the batch of the last Push: a safe "after" for a client that has it. Empty
+// where batches are not Resumable.
+func (s *Stream) Cursor() string { return s.cursor }
 
 // End ends a shared stream: the executor's next response is one last event with err, then comes nil. Only the
 // first call counts. A transport calls it with Feed().Err() when it finds the feed ended.
@@ -164,6 +173,10 @@ func register[B any](s *Stream, read Read[B]) <-chan B {
 		b, to, err := safely(ctx, read, from, upTo)
 		if err != nil {
 			return from, err
+		}
+		s.cursor = ""
+		if r, ok := any(b).(Resumable); ok {
+			s.cursor = r.ResumeCursor()
 		}
 		c <- b
 		return to, nil
