@@ -27,14 +27,18 @@ const (
 // All kinds are harmless when repeated.
 type DirectoryRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Later kinds get the numbers from 4 on.
+	// Later kinds get the numbers from 5 on.
 	//
 	// Types that are valid to be assigned to Kind:
 	//
 	//	*DirectoryRecord_Home
 	//	*DirectoryRecord_RoomAnnounced
 	//	*DirectoryRecord_ShardOpened
-	Kind          isDirectoryRecord_Kind `protobuf_oneof:"kind"`
+	//	*DirectoryRecord_Barrier
+	Kind isDirectoryRecord_Kind `protobuf_oneof:"kind"`
+	// Home id of the life that the record was written for, 16 bytes; empty in Home. In another life the record is void:
+	// it was meant for a topic that was deleted, and landed in the one that took its name.
+	WrittenFor    []byte `protobuf:"bytes,15,opt,name=written_for,json=writtenFor,proto3" json:"written_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -103,6 +107,22 @@ func (x *DirectoryRecord) GetShardOpened() *ShardOpened {
 	return nil
 }
 
+func (x *DirectoryRecord) GetBarrier() *Barrier {
+	if x != nil {
+		if x, ok := x.Kind.(*DirectoryRecord_Barrier); ok {
+			return x.Barrier
+		}
+	}
+	return nil
+}
+
+func (x *DirectoryRecord) GetWrittenFor() []byte {
+	if x != nil {
+		return x.WrittenFor
+	}
+	return nil
+}
+
 type isDirectoryRecord_Kind interface {
 	isDirectoryRecord_Kind()
 }
@@ -119,11 +139,17 @@ type DirectoryRecord_ShardOpened struct {
 	ShardOpened *ShardOpened `protobuf:"bytes,3,opt,name=shard_opened,json=shardOpened,proto3,oneof"`
 }
 
+type DirectoryRecord_Barrier struct {
+	Barrier *Barrier `protobuf:"bytes,4,opt,name=barrier,proto3,oneof"`
+}
+
 func (*DirectoryRecord_Home) isDirectoryRecord_Kind() {}
 
 func (*DirectoryRecord_RoomAnnounced) isDirectoryRecord_Kind() {}
 
 func (*DirectoryRecord_ShardOpened) isDirectoryRecord_Kind() {}
+
+func (*DirectoryRecord_Barrier) isDirectoryRecord_Kind() {}
 
 // Home names one life of the topics. The first one in the log holds; later ones mean nothing.
 type Home struct {
@@ -325,15 +351,55 @@ func (x *ShardOpened) GetUrl() string {
 	return ""
 }
 
+// Barrier means nothing. Whoever reads its own barrier has read everything that was acknowledged before it.
+type Barrier struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Barrier) Reset() {
+	*x = Barrier{}
+	mi := &file_kafkasvc_record_logpb_directory_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Barrier) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Barrier) ProtoMessage() {}
+
+func (x *Barrier) ProtoReflect() protoreflect.Message {
+	mi := &file_kafkasvc_record_logpb_directory_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Barrier.ProtoReflect.Descriptor instead.
+func (*Barrier) Descriptor() ([]byte, []int) {
+	return file_kafkasvc_record_logpb_directory_proto_rawDescGZIP(), []int{4}
+}
+
 var File_kafkasvc_record_logpb_directory_proto protoreflect.FileDescriptor
 
 const file_kafkasvc_record_logpb_directory_proto_rawDesc = "" +
 	"\n" +
-	"%kafkasvc/record/logpb/directory.proto\x12\x0fchathome.log.v1\"\xd2\x01\n" +
+	"%kafkasvc/record/logpb/directory.proto\x12\x0fchathome.log.v1\"\xa9\x02\n" +
 	"\x0fDirectoryRecord\x12+\n" +
 	"\x04home\x18\x01 \x01(\v2\x15.chathome.log.v1.HomeH\x00R\x04home\x12G\n" +
 	"\x0eroom_announced\x18\x02 \x01(\v2\x1e.chathome.log.v1.RoomAnnouncedH\x00R\rroomAnnounced\x12A\n" +
-	"\fshard_opened\x18\x03 \x01(\v2\x1c.chathome.log.v1.ShardOpenedH\x00R\vshardOpenedB\x06\n" +
+	"\fshard_opened\x18\x03 \x01(\v2\x1c.chathome.log.v1.ShardOpenedH\x00R\vshardOpened\x124\n" +
+	"\abarrier\x18\x04 \x01(\v2\x18.chathome.log.v1.BarrierH\x00R\abarrier\x12\x1f\n" +
+	"\vwritten_for\x18\x0f \x01(\fR\n" +
+	"writtenForB\x06\n" +
 	"\x04kind\"@\n" +
 	"\x04Home\x12\x17\n" +
 	"\ahome_id\x18\x01 \x01(\fR\x06homeId\x12\x1f\n" +
@@ -349,7 +415,8 @@ const file_kafkasvc_record_logpb_directory_proto_rawDesc = "" +
 	"\x04life\x18\x02 \x01(\x03R\x04life\x12\x18\n" +
 	"\aversion\x18\x03 \x01(\x03R\aversion\x12\x1a\n" +
 	"\binstance\x18\x04 \x01(\tR\binstance\x12\x10\n" +
-	"\x03url\x18\x05 \x01(\tR\x03urlB4Z2github.com/chathome/chathome/kafkasvc/record/logpbb\x06proto3"
+	"\x03url\x18\x05 \x01(\tR\x03url\"\t\n" +
+	"\aBarrierB4Z2github.com/chathome/chathome/kafkasvc/record/logpbb\x06proto3"
 
 var (
 	file_kafkasvc_record_logpb_directory_proto_rawDescOnce sync.Once
@@ -363,22 +430,24 @@ func file_kafkasvc_record_logpb_directory_proto_rawDescGZIP() []byte {
 	return file_kafkasvc_record_logpb_directory_proto_rawDescData
 }
 
-var file_kafkasvc_record_logpb_directory_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_kafkasvc_record_logpb_directory_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_kafkasvc_record_logpb_directory_proto_goTypes = []any{
 	(*DirectoryRecord)(nil), // 0: chathome.log.v1.DirectoryRecord
 	(*Home)(nil),            // 1: chathome.log.v1.Home
 	(*RoomAnnounced)(nil),   // 2: chathome.log.v1.RoomAnnounced
 	(*ShardOpened)(nil),     // 3: chathome.log.v1.ShardOpened
+	(*Barrier)(nil),         // 4: chathome.log.v1.Barrier
 }
 var file_kafkasvc_record_logpb_directory_proto_depIdxs = []int32{
 	1, // 0: chathome.log.v1.DirectoryRecord.home:type_name -> chathome.log.v1.Home
 	2, // 1: chathome.log.v1.DirectoryRecord.room_announced:type_name -> chathome.log.v1.RoomAnnounced
 	3, // 2: chathome.log.v1.DirectoryRecord.shard_opened:type_name -> chathome.log.v1.ShardOpened
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 3: chathome.log.v1.DirectoryRecord.barrier:type_name -> chathome.log.v1.Barrier
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_kafkasvc_record_logpb_directory_proto_init() }
@@ -390,6 +459,7 @@ func file_kafkasvc_record_logpb_directory_proto_init() {
 		(*DirectoryRecord_Home)(nil),
 		(*DirectoryRecord_RoomAnnounced)(nil),
 		(*DirectoryRecord_ShardOpened)(nil),
+		(*DirectoryRecord_Barrier)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -397,7 +467,7 @@ func file_kafkasvc_record_logpb_directory_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_kafkasvc_record_logpb_directory_proto_rawDesc), len(file_kafkasvc_record_logpb_directory_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
