@@ -14,7 +14,7 @@ var ErrNewLife = errors.New("directory: another life of the topics has begun")
 // Limits of one batch to the topic, far below what a broker takes.
 const (
 	batchRecords = 1000
-	batchBytes   = 512 << 10
+	batchBytes   = 256 << 10
 )
 
 // entry is a part of a batch to the topic.
@@ -166,7 +166,7 @@ func (d *Directory) missing(life Life, infos []domain.ChatRoomInfo) (epoch uint6
 		if known {
 			continue
 		}
-		v, err := encodeRoom(infos[i])
+		v, err := encodeRoom(life.Home, infos[i])
 		if err != nil {
 			return 0, nil, err
 		}

@@ -19,7 +19,7 @@ func (d *Directory) checks(ctx context.Context) {
 		if d.Ready() != nil {
 			continue // the tail looks by itself
 		}
-		if _, err := d.catchUp(ctx, true); err == nil {
+		if err := d.checkLife(ctx); err == nil {
 			partitions = d.checkPartitions(ctx, partitions)
 		}
 	}

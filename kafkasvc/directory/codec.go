@@ -1,14 +1,15 @@
 package directory
 
 import (
+	"errors"
 	"fmt"
-	"hash/crc64"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/chathome/chathome/domain"
+	logrecord "github.com/chathome/chathome/kafkasvc/record"
 	"github.com/chathome/chathome/kafkasvc/record/logpb"
 )
 
@@ -21,12 +22,14 @@ const (
 	kindHome
 	kindRoom
 	kindOwner
+	kindBarrier
 )
 
 // record is a decoded value. Only what belongs to its kind is set.
 type record struct {
 	kind recordKind
-	life Life
+	home uuid.UUID           // of the life it was written for; unset in kindHome
+	life Life                // of kindHome
 	room domain.ChatRoomInfo // without the shard
 	own  OwnerEntry
 }
@@ -44,6 +47,10 @@ func decode(value []byte) record {
 	if len(value) == 0 || proto.Unmarshal(value, &pb) != nil {
 		return record{}
 	}
+	home, bound := uuidOf(pb.GetWrittenFor())
+	if _, ok := pb.GetKind().(*logpb.DirectoryRecord_Home); !ok && !bound {
+		return record{}
+	}
 	switch k := pb.GetKind().(type) {
 	case *logpb.DirectoryRecord_Home:
 		id, ok := uuidOf(k.Home.GetHomeId())
@@ -58,7 +65,7 @@ func decode(value []byte) record {
 		if !ok || len(name) > maxNameBytes {
 			return record{}
 		}
-		return record{kind: kindRoom, room: domain.ChatRoomInfo{
+		return record{kind: kindRoom, home: home, room: domain.ChatRoomInfo{
 			ID: id, Name: name, CreatedAt: domain.Millis(k.RoomAnnounced.GetCreatedMs()),
 		}}
 	case *logpb.DirectoryRecord_ShardOpened:
@@ -66,7 +73,7 @@ func decode(value []byte) record {
 		if o.GetShard() < 0 || o.GetLife() < 0 || o.GetVersion() < 0 || len(o.GetInstance())+len(o.GetUrl()) > maxOwnerBytes {
 			return record{}
 		}
-		return record{kind: kindOwner, own: OwnerEntry{
+		return record{kind: kindOwner, home: home, own: OwnerEntry{
 			Shard: domain.ShardID(o.GetShard()),
 			Life:  o.GetLife(),
 			Owner: domain.Owner{
@@ -74,12 +81,11 @@ func decode(value []byte) record {
 				Version:  domain.Offset(o.GetVersion()),
 			},
 		}}
-	case nil:
-		if len(pb.ProtoReflect().GetUnknown()) > 0 {
-			return record{kind: kindUnknown}
-		}
+	case *logpb.DirectoryRecord_Barrier:
+		return record{kind: kindBarrier, home: home}
+	default:
+		return record{kind: kindUnknown, home: home}
 	}
-	return record{}
 }
 
 func uuidOf(b []byte) (id uuid.UUID, ok bool) {
@@ -96,14 +102,26 @@ func encodeHome(l Life) ([]byte, error) {
 	}}})
 }
 
-func encodeRoom(r domain.ChatRoomInfo) ([]byte, error) {
-	return marshal(&logpb.DirectoryRecord{Kind: &logpb.DirectoryRecord_RoomAnnounced{RoomAnnounced: &logpb.RoomAnnounced{
+// encodeRoom announces a room whose name breaks the limits (it can only come from a damaged log) without one: nobody
+// would believe the record otherwise.
+func encodeRoom(home uuid.UUID, r domain.ChatRoomInfo) ([]byte, error) {
+	if r.ID == uuid.Nil {
+		return nil, errors.New("a room without an id")
+	}
+	if len(r.Name) > maxNameBytes || !utf8.ValidString(r.Name) {
+		r.Name = ""
+	}
+	return marshal(&logpb.DirectoryRecord{WrittenFor: home[:], Kind: &logpb.DirectoryRecord_RoomAnnounced{RoomAnnounced: &logpb.RoomAnnounced{
 		Room: r.ID[:], Name: r.Name, CreatedMs: int64(r.CreatedAt),
 	}}})
 }
 
-func encodeOwner(e OwnerEntry) ([]byte, error) {
-	return marshal(&logpb.DirectoryRecord{Kind: &logpb.DirectoryRecord_ShardOpened{ShardOpened: &logpb.ShardOpened{
+func encodeBarrier(home uuid.UUID) ([]byte, error) {
+	return marshal(&logpb.DirectoryRecord{WrittenFor: home[:], Kind: &logpb.DirectoryRecord_Barrier{Barrier: &logpb.Barrier{}}})
+}
+
+func encodeOwner(home uuid.UUID, e OwnerEntry) ([]byte, error) {
+	return marshal(&logpb.DirectoryRecord{WrittenFor: home[:], Kind: &logpb.DirectoryRecord_ShardOpened{ShardOpened: &logpb.ShardOpened{
 		Shard: int32(e.Shard), Life: e.Life, Version: int64(e.Owner.Version),
 		Instance: e.Owner.Instance.ID, Url: e.Owner.Instance.URL,
 	}}})
@@ -118,4 +136,4 @@ func marshal(r *logpb.DirectoryRecord) ([]byte, error) {
 }
 
 // hash tells the value at an offset from another that took its place.
-func hash(value []byte) uint64 { return crc64.Checksum(value, crc64.MakeTable(crc64.ECMA)) }
+func hash(value []byte) uint64 { return logrecord.Hash(value) }

@@ -42,8 +42,7 @@ type Life struct {
 	Shards int       // pinned for ever
 }
 
-// Hooks tell the house what happened. They are called one at a time by goroutines of the directory, without a
-// lock held, and must not wait for the directory.
+// Hooks tell the house what happened. They are called without a lock held and must not wait for the directory.
 type Hooks struct {
 	// NewLife runs before anything of a life that the store does not hold is answered: at the first start
 	// (old is zero), and when the topics were deleted and created again. It locks the gate and drops all

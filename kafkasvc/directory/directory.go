@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/chathome/chathome/domain"
 )
@@ -84,31 +83,27 @@ func ownerMap(owners []OwnerEntry) map[domain.ShardID]OwnerEntry {
 // waited out.
 func (d *Directory) Run(ctx context.Context) error {
 	defer close(d.stopped)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { d.tail(ctx); return nil })
-	g.Go(func() error { d.rounds(ctx); return nil })
-	g.Go(func() error { d.appender(ctx); return nil })
-	g.Go(func() error { d.checks(ctx); return nil })
-	return g.Wait()
+	var wg sync.WaitGroup
+	wg.Go(func() { d.tail(ctx) })
+	wg.Go(func() { d.rounds(ctx) })
+	wg.Go(func() { d.appender(ctx) })
+	wg.Go(func() { d.checks(ctx) })
+	wg.Wait()
+	d.update(func() { d.follows, d.why = false, errStopped })
+	return nil
 }
 
 // WaitLife waits until the life is known from the topic and the view has reached the topic's present end. Then the
 // messages topic may be created, with the shard count of the life.
 func (d *Directory) WaitLife(ctx context.Context) (Life, error) {
-	for {
-		err := d.await(ctx, func() bool { return d.follows })
-		if err == nil {
-			_, err = d.catchUp(ctx, false)
-		}
-		switch {
-		case err == nil:
-			return d.Life(), nil
-		case ctx.Err() != nil:
-			return Life{}, fmt.Errorf("wait for the directory: %w", errors.Join(context.Cause(ctx), d.Ready()))
-		case errors.Is(err, errStopped):
-			return Life{}, err
-		}
+	err := d.await(ctx, func() bool { return d.follows })
+	if err == nil {
+		err = d.upToDate(ctx)
 	}
+	if err != nil {
+		return Life{}, fmt.Errorf("wait for the directory: %w", errors.Join(err, d.Ready()))
+	}
+	return d.Life(), nil
 }
 
 // Ready is nil while the directory follows its topic; otherwise it says what it waits for.

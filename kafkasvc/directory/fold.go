@@ -10,25 +10,27 @@ import (
 type verdict uint8
 
 const (
-	changed    verdict = iota // it changed the view
-	repeated                  // known already: Home, a room, an owner
-	outdated                  // an owner entry that is not higher than the known one
-	beforeHome                // stands before the first Home: of no life
-	unknown                   // a kind of a newer version
-	junk                      // not ours
-	verdicts                  // number of verdicts
+	changed  verdict = iota // it changed the view
+	repeated                // known already: Home, a room, an owner
+	outdated                // an owner entry that is not higher than the known one
+	foreign                 // written for another life of the topics
+	barrier                 // means nothing
+	unknown                 // a kind of a newer version
+	junk                    // not ours
+	verdicts                // number of verdicts
 )
 
 // fold applies records in order of offset and collects what they change. It does no I/O besides asking known,
 // and holds no clock: the same records give the same view on every instance.
 type fold struct {
-	known  func(uuid.UUID) (bool, error)           // of the committed view
-	owner  func(domain.ShardID) (OwnerEntry, bool) // of the committed view
-	pos    Position                                // behind the last applied record
-	rooms  []domain.ListedRoom                     // new ones
-	fresh  map[uuid.UUID]struct{}                  // ids of rooms
-	owners map[domain.ShardID]OwnerEntry           // new ones
-	counts [verdicts]int64
+	known   func(uuid.UUID) (bool, error)           // of the committed view
+	owner   func(domain.ShardID) (OwnerEntry, bool) // of the committed view
+	pos     Position                                // behind the last applied record
+	rooms   []domain.ListedRoom                     // new ones
+	fresh   map[uuid.UUID]struct{}                  // ids of rooms
+	owners  map[domain.ShardID]OwnerEntry           // new ones
+	counts  [verdicts]int64
+	applied int
 }
 
 func newFold(from Position, known func(uuid.UUID) (bool, error), owner func(domain.ShardID) (OwnerEntry, bool)) *fold {
@@ -45,6 +47,7 @@ func (f *fold) apply(off domain.Offset, value []byte) (verdict, error) {
 		return 0, err
 	}
 	f.counts[v]++
+	f.applied++
 	f.pos.Next = off + 1
 	f.pos.Hash = hash(value)
 	return v, nil
@@ -56,11 +59,12 @@ func (f *fold) decide(off domain.Offset, r record) (verdict, error) {
 		return junk, nil
 	case r.kind == kindUnknown:
 		return unknown, nil
-	case off < f.pos.HomeAt:
-		// Nobody writes before the Home of its life is there: this was meant for a topic that was deleted.
-		return beforeHome, nil
 	case r.kind == kindHome:
 		return repeated, nil // the first one in the log was found before the fold began
+	case r.home != f.pos.Life.Home:
+		return foreign, nil // its writer had not noticed yet that the topic was made anew
+	case r.kind == kindBarrier:
+		return barrier, nil
 	case r.kind == kindRoom:
 		return f.room(r.room)
 	default:
@@ -99,9 +103,6 @@ func (f *fold) opened(e OwnerEntry) verdict {
 	f.owners[e.Shard] = e
 	return changed
 }
-
-// size is a measure of what the fold holds.
-func (f *fold) size() int { return len(f.rooms) + len(f.owners) }
 
 // changes is what has to be committed.
 func (f *fold) changes() Changes {

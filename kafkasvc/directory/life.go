@@ -91,9 +91,6 @@ func (d *Directory) proposeHome(ctx context.Context) (end domain.Offset, err err
 // adopt makes life the one that is answered of. Whoever follows the list of the life before is told that its cursors
 // mean nothing any more.
 func (d *Directory) adopt(ctx context.Context, old Position, life Life, at domain.Offset) error {
-	d.cfg.Log.Info("the directory has a life that the local data are not of",
-		"home", life.Home, "shards", life.Shards, "before", old.Life.Home)
-	d.stats.lives.Add(1)
 	if old.Life.Home != (Life{}.Home) {
 		d.endFeed(life)
 	}
@@ -103,7 +100,13 @@ func (d *Directory) adopt(ctx context.Context, old Position, life Life, at domai
 	if life.Home == d.proposal.Home {
 		d.proposal = Life{} // the next life needs another id
 	}
-	return d.restart(Position{Life: life, HomeAt: at, Next: at})
+	if err := d.restart(Position{Life: life, HomeAt: at, Next: at}); err != nil {
+		return err
+	}
+	d.stats.lives.Add(1)
+	d.cfg.Log.Info("a life of the topics that the local data are not of: starting anew",
+		"home", life.Home, "shards", life.Shards, "before", old.Life.Home)
+	return nil
 }
 
 // rebuild drops the view: within the same life the topic does not hold what was read from it.

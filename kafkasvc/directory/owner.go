@@ -72,7 +72,7 @@ func (d *Directory) AnnounceOwner(ctx context.Context, c Claim, version domain.O
 	if ok && !now.less(e) {
 		return nil
 	}
-	value, err := encodeOwner(e)
+	value, err := encodeOwner(life.Home, e)
 	if err == nil {
 		err = d.publish(ctx, epoch, [][]byte{value})
 	}

@@ -21,6 +21,7 @@ const (
 
 // round is one reading of the topic to its present end, for everybody who asked before it began.
 type round struct {
+	end   bool          // read to the end; without it: look at the first record only
 	life  bool          // look at the first record too
 	done  chan struct{} // closed when it ended
 	err   error         // set before done
@@ -28,8 +29,20 @@ type round struct {
 }
 
 // catchUp returns once everything that was acknowledged in the topic before the call is in the view. The epoch is the
-// view's: if it is still the same after the caller looked something up, the view was not dropped between.
+// view's: if it is still the same after the caller looked something up, the view was not dropped between. With life,
+// that the view is of the topic's present life is made sure of too.
 func (d *Directory) catchUp(ctx context.Context, life bool) (epoch uint64, err error) {
+	return d.join(ctx, true, life)
+}
+
+// checkLife makes sure that the view is of the topic's present life.
+func (d *Directory) checkLife(ctx context.Context) error {
+	_, err := d.join(ctx, false, true)
+	return err
+}
+
+// join waits for a round that begins after the call.
+func (d *Directory) join(ctx context.Context, end, life bool) (epoch uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.LookupTimeout)
 	defer cancel()
 	d.mu.Lock()
@@ -37,7 +50,7 @@ func (d *Directory) catchUp(ctx context.Context, life bool) (epoch uint64, err e
 		d.next = &round{done: make(chan struct{})}
 	}
 	r := d.next
-	r.life = r.life || life
+	r.end, r.life = r.end || end, r.life || life
 	d.mu.Unlock()
 	select {
 	case d.kicked <- struct{}{}:
@@ -76,27 +89,27 @@ func (d *Directory) rounds(ctx context.Context) {
 		}
 		d.stats.rounds.Add(1)
 		rctx, cancel := context.WithTimeout(ctx, d.cfg.LookupTimeout)
-		barrier := false
-		r.epoch, barrier, r.err = d.round(rctx, reader, r.life)
+		barriers := d.stats.barriers.Load()
+		r.epoch, r.err = d.round(rctx, reader, r)
 		cancel()
 		close(r.done)
-		if barrier && !sleep(ctx, barrierPause) {
+		if barriers != d.stats.barriers.Load() && !sleep(ctx, barrierPause) {
 			return
 		}
 	}
 }
 
-func (d *Directory) round(ctx context.Context, reader Reader, life bool) (epoch uint64, barrier bool, err error) {
+func (d *Directory) round(ctx context.Context, reader Reader, r *round) (epoch uint64, err error) {
 	for {
 		var pos Position
 		if err := d.await(ctx, func() bool { pos, epoch = d.pos, d.epoch; return d.follows }); err != nil {
-			return 0, barrier, errors.Join(err, d.Ready())
+			return 0, errors.Join(err, d.Ready())
 		}
-		if life && !d.lifeSeen() {
+		if r.life && !d.lifeSeen() {
 			same, err := d.sameLife(ctx, reader, pos)
 			if err != nil {
 				d.fault()
-				return 0, barrier, fmt.Errorf("read the first record: %w", err)
+				return 0, fmt.Errorf("read the first record: %w", err)
 			}
 			if !same {
 				d.reattach(epoch)
@@ -106,10 +119,12 @@ func (d *Directory) round(ctx context.Context, reader Reader, life bool) (epoch 
 			d.seenAt = time.Now()
 			d.mu.Unlock()
 		}
-		end, wrote, err := d.presentEnd(ctx, pos)
-		barrier = barrier || wrote
+		if !r.end {
+			return epoch, nil
+		}
+		end, err := d.presentEnd(ctx, pos)
 		if err != nil {
-			return 0, barrier, err
+			return 0, err
 		}
 		same := true
 		err = d.await(ctx, func() bool {
@@ -117,35 +132,35 @@ func (d *Directory) round(ctx context.Context, reader Reader, life bool) (epoch 
 			return !same || d.follows && d.pos.Next >= end
 		})
 		if err != nil {
-			return 0, barrier, errors.Join(err, d.Ready())
+			return 0, errors.Join(err, d.Ready())
 		}
 		if same {
-			return epoch, barrier, nil
+			return epoch, nil
 		}
 	}
 }
 
 // presentEnd is an offset that everything acknowledged so far lies below.
-func (d *Directory) presentEnd(ctx context.Context, pos Position) (end domain.Offset, barrier bool, err error) {
+func (d *Directory) presentEnd(ctx context.Context, pos Position) (end domain.Offset, err error) {
 	qctx, cancel := context.WithTimeout(ctx, d.cfg.RPCTimeout)
 	defer cancel()
 	if !d.shaky() {
 		_, end, err = d.topic.Bounds(qctx)
 		if err == nil && end >= pos.Next {
-			return end, false, nil
+			return end, nil
 		}
 		d.fault()
 	}
-	value, err := encodeHome(pos.Life) // harmless when repeated
+	value, err := encodeBarrier(pos.Life.Home)
 	if err != nil {
-		return 0, false, err
+		return 0, err
 	}
 	d.stats.barriers.Add(1)
 	base, err := d.append(ctx, [][]byte{value})
 	if err != nil {
-		return 0, true, fmt.Errorf("append a barrier: %w", err)
+		return 0, fmt.Errorf("append a barrier: %w", err)
 	}
-	return base + 1, true, nil
+	return base + 1, nil
 }
 
 // reattach makes the tail of this view look at the first record again.

@@ -5,7 +5,7 @@ import "sync/atomic"
 // Stats count since the start of the process, for metrics.
 type Stats struct {
 	Rooms, Owners, Repeated, Outdated int64 // records by what they did
-	Junk, Unknown, BeforeHome         int64 // records skipped
+	Junk, Unknown, Foreign            int64 // records skipped
 	Lives, Rebuilds                   int64 // views dropped
 	Rounds, Barriers                  int64 // readings to the present end, and records appended for them
 	Retries                           int64 // appends that failed
@@ -30,7 +30,7 @@ func (d *Directory) Stats() Stats {
 	return Stats{
 		Rooms: s.rooms.Load(), Owners: s.owners.Load(),
 		Repeated: s.verdicts[repeated].Load(), Outdated: s.verdicts[outdated].Load(),
-		Junk: s.verdicts[junk].Load(), Unknown: s.verdicts[unknown].Load(), BeforeHome: s.verdicts[beforeHome].Load(),
+		Junk: s.verdicts[junk].Load(), Unknown: s.verdicts[unknown].Load(), Foreign: s.verdicts[foreign].Load(),
 		Lives: s.lives.Load(), Rebuilds: s.rebuilds.Load(),
 		Rounds: s.rounds.Load(), Barriers: s.barriers.Load(), Retries: s.retries.Load(),
 	}

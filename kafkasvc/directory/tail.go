@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -13,7 +14,7 @@ import (
 // errDamaged: the topic does not hold what was read from it before.
 var errDamaged = errors.New("the topic lost records")
 
-// maxFold bounds what one commit to the store collects.
+// maxFold bounds the records that one commit to the store collects.
 const maxFold = 8192
 
 // tail is the only goroutine that changes the view. After each fault it looks at the first record again, because
@@ -48,6 +49,7 @@ func (d *Directory) attach(ctx context.Context, r Reader) error {
 	if err != nil {
 		return err
 	}
+	looked := time.Now()
 	if life != pos.Life || at != pos.HomeAt {
 		if err := d.adopt(ctx, pos, life, at); err != nil {
 			return err
@@ -56,7 +58,7 @@ func (d *Directory) attach(ctx context.Context, r Reader) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d.mu.Lock()
-	d.detach = cancel
+	d.detach, d.seenAt = cancel, looked
 	d.mu.Unlock()
 	err = d.follow(ctx, r)
 	if errors.Is(err, errDamaged) || errors.Is(err, ErrOutOfRange) {
@@ -82,7 +84,7 @@ func (d *Directory) follow(ctx context.Context, r Reader) error {
 		from--
 	}
 	for {
-		f := newFold(pos, d.knows, d.ownerEntry)
+		f := d.newFold(pos)
 		var fault error
 		err := r.Read(ctx, from, func(off domain.Offset, value []byte) bool {
 			if verify {
@@ -93,22 +95,24 @@ func (d *Directory) follow(ctx context.Context, r Reader) error {
 				verify = false
 				return true
 			}
-			_, fault = f.apply(off, value)
-			return fault == nil && f.size() < maxFold
+			if _, fault = f.apply(off, value); fault == nil && f.applied >= maxFold {
+				if fault = d.commit(f); fault == nil {
+					f = d.newFold(f.pos)
+				}
+			}
+			return fault == nil
 		})
-		if fault == nil || !errors.Is(fault, errDamaged) {
-			// What was read before a fault is as good as ever.
-			if cerr := d.commit(pos, f); cerr != nil {
-				return cerr
-			}
-			pos = f.pos
-			if !verify {
-				from = pos.Next
-			}
+		if fault != nil {
+			return fault
+		}
+		// What was read before a fault is as good as ever.
+		if err := d.commit(f); err != nil {
+			return err
+		}
+		if pos = f.pos; !verify {
+			from = pos.Next
 		}
 		switch {
-		case fault != nil:
-			return fault
 		case err != nil:
 			return fmt.Errorf("read the topic: %w", err)
 		case ctx.Err() != nil:
@@ -120,9 +124,11 @@ func (d *Directory) follow(ctx context.Context, r Reader) error {
 	}
 }
 
+func (d *Directory) newFold(from Position) *fold { return newFold(from, d.knows, d.ownerEntry) }
+
 // commit writes what f collected to the store and then shows it.
-func (d *Directory) commit(old Position, f *fold) error {
-	if f.pos == old {
+func (d *Directory) commit(f *fold) error {
+	if f.applied == 0 {
 		return nil
 	}
 	c := f.changes()
