@@ -126,6 +126,9 @@ func (l *Lease) WaitHeartbeatAfter(ctx context.Context, t time.Duration) error {
 	}
 }
 
+// Confirm returns nil when a heartbeat that was sent after this call has succeeded: the generation lives.
+func (l *Lease) Confirm(ctx context.Context) error { return l.WaitHeartbeatAfter(ctx, l.clock()) }
+
 // Renew notes a good heartbeat that was sent at a reading of Now. An ended lease stays ended.
 func (l *Lease) Renew(sent time.Duration) {
 	l.mu.Lock()

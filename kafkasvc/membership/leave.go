@@ -37,27 +37,36 @@ func (l *life) leave() error {
 	if within(nudge, closed) {
 		return nil
 	}
+	gone, patience := false, limit.Leave-nudge
 	if l.member != "" {
-		l.leaveOnOurOwn(limit.Leave / 4)
+		gone = l.leaveOnOurOwn(limit.Leave / 4)
+		patience = limit.Leave / 2
+		if gone {
+			patience = limit.Leave / 10 // there is nothing left to wait for
+		}
 	}
-	if within(limit.Leave/2, closed) {
+	if within(patience, closed) {
 		return nil
 	}
 	l.conns.cut()
-	l.m.cfg.Log.Warn("cut the connections to leave the group: a ghost may hold shards until it is missed",
-		"group", l.m.cfg.Group, "member", l.member)
+	if !gone {
+		l.m.cfg.Log.Warn("cut the connections to leave the group: a ghost may hold shards until it is missed",
+			"group", l.m.cfg.Group, "member", l.member)
+	}
 	if within(limit.Leave, closed) {
 		return nil
 	}
 	return ErrLeftBehind
 }
 
-// leaveOnOurOwn takes the member of the last generation out of the group. No tenure of it runs any more.
-func (l *life) leaveOnOurOwn(limit time.Duration) {
+// leaveOnOurOwn takes the member of the last generation out of the group. No tenure of it runs any more. It
+// returns whether the coordinator has answered.
+func (l *life) leaveOnOurOwn(limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	err := l.m.cfg.Coordinator.LeaveGroup(ctx, l.m.cfg.Group, l.member)
 	l.m.cfg.Log.Info("asked the coordinator to forget the member", "member", l.member, "err", err)
+	return err == nil || verdict(err) != nil
 }
 
 func within(limit time.Duration, done <-chan struct{}) bool {
