@@ -1,0 +1,66 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"strings"
+)
+
+// Secrets are what the configuration's files hold.
+type Secrets struct {
+	TLS      *tls.Config // nil without --kafka-tls
+	Password string
+}
+
+// ReadSecrets reads the files that c names. It returns Faults with every file that cannot be used, and never
+// a word of what is in them.
+func (c *Config) ReadSecrets() (Secrets, error) {
+	var s Secrets
+	var f Faults
+	if c.KafkaTLS {
+		s.TLS = c.readTLS(&f)
+	}
+	if c.KafkaPasswordFile != "" {
+		s.Password = readPassword(&f, c.KafkaPasswordFile)
+	}
+	return s, f.orNil()
+}
+
+func (c *Config) readTLS(f *Faults) *tls.Config {
+	t := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.KafkaTLSCA != "" {
+		pem, err := os.ReadFile(c.KafkaTLSCA)
+		if err != nil {
+			f.add("kafka-tls-ca", "%v", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if err == nil && !t.RootCAs.AppendCertsFromPEM(pem) {
+			f.add("kafka-tls-ca", "%s holds no certificate in PEM form", c.KafkaTLSCA)
+		}
+	}
+	if c.KafkaTLSCert != "" && c.KafkaTLSKey != "" {
+		pair, err := tls.LoadX509KeyPair(c.KafkaTLSCert, c.KafkaTLSKey)
+		if err != nil {
+			f.add("kafka-tls-cert", "%v", err)
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	return t
+}
+
+func readPassword(f *Faults, file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		f.add("kafka-password-file", "%v", err)
+		return ""
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
+	switch {
+	case password == "":
+		f.add("kafka-password-file", "%s is empty", file)
+	case strings.ContainsAny(password, "\r\n"):
+		f.add("kafka-password-file", "%s has more than one line", file)
+	}
+	return password
+}

@@ -1,0 +1,55 @@
+package httpserver
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// deadlines gives each single write limit to get through: a stream lives as long as its peer reads, and a peer
+// that stops reading is cut. Sockets are not touched: their transport owns the connection.
+func deadlines(limit time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isUpgrade(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		d := &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w), limit: limit}
+		d.extend()
+		defer d.extend() // net/http writes what is buffered when the handler has returned
+		next.ServeHTTP(d, r)
+	})
+}
+
+type deadlineWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	limit   time.Duration
+}
+
+// extend may fail where there is no connection below, as in tests; then there is nobody to wait for.
+func (d *deadlineWriter) extend() { _ = d.control.SetWriteDeadline(time.Now().Add(d.limit)) }
+
+func (d *deadlineWriter) Write(b []byte) (int, error) {
+	d.extend()
+	return d.ResponseWriter.Write(b)
+}
+
+// FlushError is found by http.ResponseController.
+func (d *deadlineWriter) FlushError() error {
+	d.extend()
+	return d.control.Flush()
+}
+
+// Flush is for those who ask for an http.Flusher.
+func (d *deadlineWriter) Flush() { _ = d.FlushError() }
+
+// Unwrap lets http.ResponseController through.
+func (d *deadlineWriter) Unwrap() http.ResponseWriter { return d.ResponseWriter }
+
+func isUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
+
+// isStream: answers to these end when the client or the server wants, not when they are complete.
+func isStream(r *http.Request) bool {
+	return isUpgrade(r) || strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+}

@@ -1,0 +1,413 @@
+package httpserver
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/chathome/chathome/domain"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve starts a server on a loopback socket and returns its address.
+func serve(t *testing.T, change func(*Config)) (*Server, string) {
+	t.Helper()
+	cfg := Config{
+		GraphQL: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }),
+		Ready:   func() []Reason { return nil },
+		Limits:  DefaultLimits(),
+		Log:     slog.New(slog.DiscardHandler),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s := New(cfg)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.Shutdown(ctx)
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	return s, l.Addr().String()
+}
+
+func TestBody_LargeOrOddOnesAreRefusedWithoutBeingHeld(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write(make([]byte, 10<<20))
+	_ = z.Close()
+	endless := readerFunc(func(p []byte) (int, error) { clear(p); return len(p), nil })
+	_, address := serve(t, nil)
+	for _, tc := range []struct {
+		why    string
+		body   io.Reader
+		length int64 // -1: chunked
+		header string
+		want   int
+	}{
+		{"the largest", strings.NewReader(strings.Repeat("a", 64<<10)), 64 << 10, "", 200},
+		{"the largest in chunks", strings.NewReader(strings.Repeat("a", 64<<10)), -1, "", 200},
+		{"one byte more", strings.NewReader(strings.Repeat("a", 64<<10+1)), 64<<10 + 1, "", 413},
+		{"one byte more in chunks", strings.NewReader(strings.Repeat("a", 64<<10+1)), -1, "", 413},
+		{"64 MB", io.LimitReader(endless, 64<<20), 64 << 20, "", 413},
+		{"chunks without end", io.LimitReader(endless, 1<<40), -1, "", 413},
+		{"something that unfolds", bytes.NewReader(zipped.Bytes()), int64(zipped.Len()), "gzip", 415},
+		{"none", nil, 0, "", 200},
+	} {
+		t.Run(tc.why, func(t *testing.T) {
+			r, err := http.NewRequest(http.MethodPost, "http://"+address+"/graphql", tc.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.ContentLength = tc.length
+			if tc.header != "" {
+				r.Header.Set("Content-Encoding", tc.header)
+			}
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				if tc.want == 413 && tc.length != 64<<10+1 {
+					return // closed while the client was still sending
+				}
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			body, _ := io.ReadAll(answer.Body)
+			if answer.StatusCode != tc.want {
+				t.Fatalf("got %d %s, want %d", answer.StatusCode, body, tc.want)
+			}
+			if tc.want != 200 {
+				var shape struct {
+					Errors []struct {
+						Message    string
+						Extensions struct{ Code string }
+					}
+				}
+				if json.Unmarshal(body, &shape) != nil || len(shape.Errors) != 1 || shape.Errors[0].Extensions.Code != "BAD_REQUEST" {
+					t.Errorf("not the shape of a GraphQL error: %s", body)
+				}
+			}
+		})
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// talk sends raw bytes and returns what comes back until the server closes or d is over.
+func talk(t *testing.T, address, send string, d time.Duration) string {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, send); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.SetReadDeadline(time.Now().Add(d))
+	b, _ := io.ReadAll(c)
+	return string(b)
+}
+
+func TestTimeouts_PeersThatSendSlowlyAreCut(t *testing.T) {
+	_, address := serve(t, func(c *Config) {
+		c.Limits.HeaderTimeout = 50 * time.Millisecond
+		c.Limits.BodyTimeout = 50 * time.Millisecond
+	})
+	if got := talk(t, address, "GET /healthz HTTP/1.1\r\nHost: a\r\n", 5*time.Second); strings.Contains(got, "200") {
+		t.Errorf("half a header: %q", got)
+	}
+	got := talk(t, address, "POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", 5*time.Second)
+	if !strings.HasPrefix(got, "HTTP/1.1 408") {
+		t.Errorf("half a body: %q", got)
+	}
+	got = talk(t, address, "GET /graphql?query="+strings.Repeat("a", 64<<10)+" HTTP/1.1\r\nHost: a\r\n\r\n", 5*time.Second)
+	if !strings.HasPrefix(got, "HTTP/1.1 431") {
+		t.Errorf("a query beyond all measure: %.80q", got)
+	}
+}
+
+// Streams outlive every timeout while their peer reads (golang/go#16100); a peer that stops reading is cut.
+func TestTimeouts_StreamsLiveAndDeadPeersAreCut(t *testing.T) {
+	cut := make(chan error, 1)
+	_, address := serve(t, func(c *Config) {
+		c.Limits.HeaderTimeout = 50 * time.Millisecond
+		c.Limits.BodyTimeout = 50 * time.Millisecond
+		c.Limits.IdleTimeout = 50 * time.Millisecond
+		c.Limits.WriteTimeout = 200 * time.Millisecond
+		c.GraphQL = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			control := http.NewResponseController(w)
+			if r.URL.RawQuery == "flood" {
+				for block := make([]byte, 1<<20); ; {
+					if _, err := w.Write(block); err != nil {
+						cut <- err
+						return
+					}
+				}
+			}
+			for i := range 3 {
+				_, _ = fmt.Fprintf(w, "event %d\n", i)
+				if err := control.Flush(); err != nil {
+					t.Error(err)
+				}
+				select {
+				case <-time.After(300 * time.Millisecond):
+				case <-r.Context().Done():
+					t.Error("cut while the peer was reading")
+				}
+			}
+		})
+	})
+	answer, err := http.Post("http://"+address+"/graphql", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if b, err := io.ReadAll(answer.Body); err != nil || string(b) != "event 0\nevent 1\nevent 2\n" {
+		t.Errorf("%q %v", b, err)
+	}
+
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, "GET /graphql?flood HTTP/1.1\r\nHost: a\r\n\r\n")
+	select {
+	case <-cut:
+	case <-time.After(20 * time.Second):
+		t.Error("a peer that does not read holds its handler")
+	}
+}
+
+// One list and one result for every way in (99designs/gqlgen#2826).
+func TestOrigins_OneResultForAllWaysIn(t *testing.T) {
+	ways := map[string]func(*http.Request){
+		"POST": func(r *http.Request) { r.Method = "POST" },
+		"GET":  func(*http.Request) {},
+		"SSE":  func(r *http.Request) { r.Header.Set("Accept", "text/event-stream") },
+		"socket": func(r *http.Request) {
+			r.Header.Set("Upgrade", "websocket")
+			r.Header.Set("Connection", "Upgrade")
+		},
+		"preflight": func(r *http.Request) {
+			r.Method = "OPTIONS"
+			r.Header.Set("Access-Control-Request-Method", "POST")
+		},
+	}
+	origins := Origins{Allowed: []string{"http://localhost:5173", "https://app.example"}, Advertised: "https://chat.example/base"}
+	handler := origins.check(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	local := origins
+	local.Local = true
+	localHandler := local.check(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	for _, tc := range []struct {
+		why, origin, host string
+		allowed, local    bool
+	}{
+		{"no browser", "", "h:8080", true, true},
+		{"listed", "http://localhost:5173", "h:8080", true, true},
+		{"listed, in other case", "HTTPS://App.Example", "h:8080", true, true},
+		{"another port", "http://localhost:5174", "h:8080", false, false},
+		{"another scheme", "http://app.example", "h:8080", false, false},
+		{"a longer name", "http://localhost:5173.evil.example", "h:8080", false, false},
+		{"a prefixed name", "https://evil-app.example", "h:8080", false, false},
+		{"own", "http://127.0.0.1:8080", "127.0.0.1:8080", true, true},
+		{"own by name", "http://localhost:8080", "localhost:8080", true, true},
+		{"own by IPv6", "http://[::1]:8080", "[::1]:8080", true, true},
+		{"own behind a proxy that ends TLS", "https://h", "h", true, false},
+		{"the advertised one, whatever the host", "https://chat.example", "127.0.0.1:8080", true, true},
+		{"a foreign name pointed here", "http://evil.example:8080", "evil.example:8080", true, false},
+		{"null", "null", "null", false, false},
+		{"nothing in it", "http://", "", false, false},
+		{"no URL", "://", "h", false, false},
+	} {
+		for way, set := range ways {
+			for _, side := range []struct {
+				handler http.Handler
+				allowed bool
+			}{{handler, tc.allowed}, {localHandler, tc.local}} {
+				r := httptest.NewRequest("GET", "/graphql", nil)
+				r.Host = tc.host
+				if tc.origin != "" {
+					r.Header.Set("Origin", tc.origin)
+				}
+				set(r)
+				w := httptest.NewRecorder()
+				side.handler.ServeHTTP(w, r)
+				if got := w.Code < 300; got != side.allowed {
+					t.Errorf("%s by %s: %d, want allowed %v", tc.why, way, w.Code, side.allowed)
+				}
+				echo := w.Header().Get("Access-Control-Allow-Origin")
+				if want := side.allowed && tc.origin != ""; (echo == tc.origin && echo != "") != want {
+					t.Errorf("%s by %s: Access-Control-Allow-Origin %q", tc.why, way, echo)
+				}
+				if !strings.Contains(w.Header().Get("Vary"), "Origin") || w.Header().Get("Access-Control-Allow-Credentials") != "" {
+					t.Errorf("%s by %s: headers %v", tc.why, way, w.Header())
+				}
+			}
+		}
+	}
+	r := httptest.NewRequest("GET", "/graphql?query={x}", nil)
+	r.Header.Set("Sec-Fetch-Site", "cross-site")
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden {
+		t.Errorf("an image of another site: %d", w.Code)
+	}
+}
+
+func TestRoutes_HealthReadinessAndHeaders(t *testing.T) {
+	three := domain.ShardID(3)
+	reasons := []Reason{{Shard: &three, State: "LOADING", Reason: "loading: offset 1 of 9"}}
+	ready := false
+	_, address := serve(t, func(c *Config) {
+		c.Ready = func() []Reason {
+			if ready {
+				return nil
+			}
+			return reasons
+		}
+	})
+	for _, tc := range []struct {
+		method, path string
+		ready        bool
+		status       int
+		body         string
+	}{
+		{"GET", "/healthz", false, 200, `{"status":"ok"}`},
+		{"GET", "/readyz", false, 503, `{"status":"not ready","reasons":[{"shard":3,"state":"LOADING","reason":"loading: offset 1 of 9"}]}`},
+		{"GET", "/readyz", true, 200, `{"status":"ready","reasons":[]}`},
+		{"HEAD", "/readyz", false, 503, ""},
+		{"POST", "/readyz", true, 405, "Method Not Allowed"},
+		{"GET", "/", true, 404, "404 page not found"},
+		{"GET", "/nowhere", true, 404, "404 page not found"},
+	} {
+		ready = tc.ready
+		r, _ := http.NewRequest(tc.method, "http://"+address+tc.path, nil)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if answer.StatusCode != tc.status || strings.TrimSpace(string(body)) != tc.body {
+			t.Errorf("%s %s: %d %s", tc.method, tc.path, answer.StatusCode, body)
+		}
+		for _, name := range []string{"X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy", "Content-Security-Policy"} {
+			if answer.Header.Get(name) == "" {
+				t.Errorf("%s %s: no %s", tc.method, tc.path, name)
+			}
+		}
+	}
+}
+
+func TestShutdown_EndsStreamsWithACauseAndLetsRequestsFinish(t *testing.T) {
+	entered := make(chan string, 2)
+	cause := make(chan error, 1)
+	release := make(chan struct{})
+	s, address := serve(t, func(c *Config) {
+		c.GraphQL = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !isStream(r) {
+				entered <- "request"
+				<-release
+				if r.Context().Err() == nil {
+					_, _ = io.WriteString(w, "finished")
+				}
+				return
+			}
+			_ = http.NewResponseController(w).Flush()
+			entered <- "stream"
+			<-r.Context().Done()
+			cause <- context.Cause(r.Context())
+		})
+	})
+	go func() {
+		r, _ := http.NewRequest("GET", "http://"+address+"/graphql", nil)
+		r.Header.Set("Accept", "text/event-stream")
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			_, _ = io.Copy(io.Discard, answer.Body)
+			answer.Body.Close()
+		}
+	}()
+	got := make(chan string, 1)
+	go func() {
+		answer, err := http.Get("http://" + address + "/graphql")
+		if err != nil {
+			got <- err.Error()
+			return
+		}
+		defer answer.Body.Close()
+		b, _ := io.ReadAll(answer.Body)
+		got <- string(b)
+	}()
+	<-entered
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(t.Context()) }()
+	if err := <-cause; !errors.Is(err, ErrStopping) {
+		t.Errorf("the stream ended with %v", err)
+	}
+	close(release)
+	if body := <-got; body != "finished" {
+		t.Errorf("the request got %q", body)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestShutdown_DoesNotWaitForSocketsBeyondItsDeadline(t *testing.T) {
+	release := make(chan struct{})
+	entered := make(chan struct{})
+	s, address := serve(t, func(c *Config) {
+		c.GraphQL = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			close(entered)
+			<-release
+		})
+	})
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, "GET /graphql HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	<-entered
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	close(release)
+	_, _ = bufio.NewReader(c).ReadByte() // until the handler has closed it
+}
