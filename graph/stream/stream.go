@@ -130,14 +130,18 @@ func (s *Stream) Err() error {
 	return s.err
 }
 
-// Broken is Err, or else why the feed ended: to be asked right before a response leaves.
-func (s *Stream) Broken() error {
+// Broken says why nothing may leave any more: the feed ended (its lease included) or, when there is no event
+// left to send, why the stream ended. To be asked right before a response leaves.
+func (s *Stream) Broken(drained bool) error {
 	if s.feed != nil {
 		if err := s.feed.Err(); err != nil {
 			return err
 		}
 	}
-	return s.Err()
+	if drained {
+		return s.Err()
+	}
+	return nil
 }
 
 func (s *Stream) setErr(err error) {

@@ -209,12 +209,12 @@ func TestBroken_SeesALapsedLeaseThatWokeNobody(t *testing.T) {
 	h, info, feed := room(t)
 	ctx, s := stream.Share(t.Context())
 	stream.Follow(ctx, feed, 0, spans(feed, 2))
-	if err := s.Broken(); err != nil {
+	if err := s.Broken(false); err != nil {
 		t.Fatal(err)
 	}
 	h.Lapse(info.Shard)
-	if s.Broken() == nil || s.Err() != nil {
-		t.Errorf("broken %v, err %v", s.Broken(), s.Err())
+	if s.Broken(false) == nil || s.Err() != nil {
+		t.Errorf("broken %v, err %v", s.Broken(false), s.Err())
 	}
 }
 
