@@ -38,7 +38,7 @@ type Reader struct {
 	MaxWait time.Duration
 
 	decoder       batchDecoder
-	batch         []byte // the batch being read, reused; grows to the largest one
+	batch         []byte        // the batch being read, reused; grows to the largest one
 	expected      domain.Offset // where a reader that goes on would ask next
 	highWatermark domain.Offset
 	logStart      domain.Offset

@@ -45,71 +45,50 @@ func (s *TopicSpec) settings() []createtopics.RequestConfig {
 	return all
 }
 
-// EnsureTopic creates a topic that is not there and waits until each of its partitions has a leader that answers.
-// A topic that is there is left as it is: Check says what is wrong with it. created tells the two apart.
-//
-// It goes on until ctx ends where the cluster may yet come round (a leader is missing, a broker is away), and
-// returns at once where it cannot: no permission, too few brokers for the replication factor.
-func (c *Cluster) EnsureTopic(ctx context.Context, spec TopicSpec) (created bool, err error) {
-	for {
-		made, err := c.createTopic(ctx, spec)
-		created = created || made
+// EnsureTopic creates a topic that is not there and waits, a few seconds at most, until each of its partitions has a
+// leader that answers. A topic that is there is left as it is: Check says what is wrong with it. It may be repeated
+// after any error.
+func (c *Cluster) EnsureTopic(ctx context.Context, spec TopicSpec) error {
+	const (
+		between = 50 * time.Millisecond
+		tries   = 100
+	)
+	if err := c.createTopic(ctx, spec); err != nil {
+		return fmt.Errorf("create topic %s: %w", spec.Name, err)
+	}
+	for try := 1; ; try++ {
+		err := c.usable(ctx, spec.Name)
 		if err == nil {
-			err = c.usable(ctx, spec.Name)
+			return nil
 		}
-		if err == nil {
-			return created, nil
-		}
-		err = fmt.Errorf("topic %s: %w", spec.Name, err)
-		if final := pauseOrFinal(ctx, err); final != nil {
-			return created, final
+		// A new topic becomes known to one broker after the other.
+		young := errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, kafka.LeaderNotAvailable) || errors.Is(err, kafka.NotLeaderForPartition)
+		if !young || try == tries || pause(ctx, between) != nil {
+			return fmt.Errorf("wait for topic %s: %w", spec.Name, err)
 		}
 	}
 }
 
-// pauseOrFinal waits before another try, or returns the error that ends the trying.
-func pauseOrFinal(ctx context.Context, err error) error {
-	const between = 100 * time.Millisecond
-	for _, final := range []kafka.Error{
-		kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed, kafka.InvalidTopic,
-		kafka.InvalidReplicationFactor, kafka.InvalidPartitionNumber, kafka.InvalidConfiguration, kafka.PolicyViolation,
-		kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism,
-	} {
-		if errors.Is(err, final) {
-			return err
-		}
-	}
-	if errors.Is(err, ErrClosed) {
-		return err
-	}
-	if pause(ctx, between) != nil {
-		return err
-	}
-	return nil
-}
-
-func (c *Cluster) createTopic(ctx context.Context, spec TopicSpec) (created bool, err error) {
+func (c *Cluster) createTopic(ctx context.Context, spec TopicSpec) error {
 	if n, err := c.PartitionCount(ctx, spec.Name); err == nil && n > 0 {
-		return false, nil // ask for the right to create topics only where it is needed
+		return nil // ask for the right to create topics only where it is needed
 	} else if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) {
-		return false, err
+		return err
 	}
 	settings := spec.settings()
 	for {
 		code, message, err := c.sendCreate(ctx, spec, settings)
 		switch {
 		case err != nil:
-			return false, err
-		case code == 0:
-			return true, nil
-		case code == kafka.TopicAlreadyExists:
-			return false, nil
+			return err
+		case code == 0, code == kafka.TopicAlreadyExists:
+			return nil
 		case code == kafka.InvalidConfiguration && drop(&settings, settingUnclean):
 			continue // a broker without unclean elections does not know the setting
 		case message != "":
-			return false, fmt.Errorf("create: %w: %s", code, message)
+			return fmt.Errorf("%w: %s", code, message)
 		}
-		return false, fmt.Errorf("create: %w", code)
+		return code
 	}
 }
 
