@@ -108,7 +108,7 @@ func (s *Stream) Push(ctx context.Context, from, upTo domain.Serial) (to domain.
 }
 
 // Resumable is a batch that knows the cursor behind it.
-type Resumable interface{ ResumeCursor() string }
+type Resumable interface{ EndCursor() string }
 
 // Cursor is the cursor behind the batch of the last Push: a safe "after" for a client that has it. Empty
 // where batches are not Resumable.
@@ -180,7 +180,7 @@ func register[B any](s *Stream, read Read[B]) <-chan B {
 		}
 		s.cursor = ""
 		if r, ok := any(b).(Resumable); ok {
-			s.cursor = r.ResumeCursor()
+			s.cursor = r.EndCursor()
 		}
 		c <- b
 		return to, nil

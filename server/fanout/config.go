@@ -5,6 +5,8 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/chathome/chathome/graph"
 )
 
 // Class says who may share a field's value.
@@ -23,12 +25,12 @@ const (
 // Config of a Hub. The zero value of a number means its default.
 type Config struct {
 	// Classify says who may share the value of a field that is selected anywhere below a subscription's
-	// root field. nil: nothing is shared.
+	// root field. nil: by graph.Immutable.
 	Classify func(f *ast.Field) Class
 	// LaneSize is how many members one goroutine writes to in turn. Default 512.
 	LaneSize int
 	// RingEvents and RingBytes bound what a group keeps for those who come to the same position later.
-	// Defaults 16 and 256 KiB. The newest event is kept whatever its size.
+	// Defaults 16 and 1 MiB. The newest event is kept whatever its size.
 	RingEvents, RingBytes int
 	// TotalRingBytes bounds what all groups keep together; over it each keeps its newest event only.
 	// Default 64 MiB.
@@ -59,6 +61,14 @@ func (unobserved) Delivered(int, int) {}
 func (unobserved) CaughtUp()          {}
 
 func (c Config) withDefaults() Config {
+	if c.Classify == nil {
+		c.Classify = func(f *ast.Field) Class {
+			if graph.Immutable(f) {
+				return Immutable
+			}
+			return Unshareable
+		}
+	}
 	if c.LaneSize <= 0 {
 		c.LaneSize = 512
 	}
@@ -66,7 +76,7 @@ func (c Config) withDefaults() Config {
 		c.RingEvents = 16
 	}
 	if c.RingBytes <= 0 {
-		c.RingBytes = 256 << 10
+		c.RingBytes = 1 << 20
 	}
 	if c.TotalRingBytes <= 0 {
 		c.TotalRingBytes = 64 << 20

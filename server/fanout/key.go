@@ -15,7 +15,7 @@ var positionArgs = map[string]bool{"after": true, "last": true}
 // groupKey names everything that an event's bytes depend on besides the feed and the position: two operations
 // with one key may send each other's events. ok is false for those that never share.
 func groupKey(op *graphql.OperationContext, viewer string, classify func(*ast.Field) Class) (key string, ok bool) {
-	if classify == nil || op.Operation.Operation != ast.Subscription {
+	if op.Operation.Operation != ast.Subscription {
 		return "", false
 	}
 	roots := graphql.CollectFields(op, op.Operation.SelectionSet, []string{"Subscription"})
@@ -61,7 +61,7 @@ func (w *walker) selections(set ast.SelectionSet, root bool) {
 				w.value(a.Value)
 			}
 			w.directives(s.Directives)
-			if !root && s.Name != "__typename" {
+			if !root {
 				switch w.classify(s) {
 				case Immutable:
 				case PerViewer:

@@ -56,6 +56,9 @@ type Frame struct {
 	suffix  []byte
 }
 
+// NewFrame is a frame that is no event.
+func NewFrame(b []byte) *Frame { return &Frame{Bytes: b, head: len(b)} }
+
 // Rest gives what is left of f behind its first n bytes, in up to three pieces that stay valid. The payload
 // is not copied: a thousand clients that stopped reading in the middle of one event share it.
 func (f *Frame) Rest(n int) [][]byte {

@@ -125,7 +125,7 @@ func (s *Subscription) execute(upTo domain.Serial) *entry {
 	}
 	e.from, e.to, e.atTip = s.pos, to, to >= tip
 	e.Cursor = s.stream.Cursor()
-	e.last = e.last || !ok || e.private && s.stream.Broken() != nil
+	e.last = e.last || !ok || e.private && s.stream.Broken(false) != nil
 	e.private = e.private || e.last
 	s.hub.cfg.Observer.Executed()
 	return e
