@@ -5,7 +5,6 @@ package pins
 
 import (
 	_ "github.com/99designs/gqlgen/graphql"
-	_ "github.com/alecthomas/kong"
 	_ "github.com/cockroachdb/datadriven"
 	_ "github.com/cockroachdb/pebble/v2"
 	_ "github.com/coder/websocket"

@@ -1,0 +1,66 @@
+# Bare make lists the targets. make run needs nothing but Go and make.
+
+BIN      := bin/chathome
+# Where make cluster and make demo keep what they write.
+CLUSTER  := .cluster
+# Flags for the program (make run) or the tests (make test).
+ARGS     ?=
+TESTFLAGS ?=
+PKG      ?= ./...
+BENCH    ?= .
+COUNT    ?= 1
+FUZZTIME ?= 10s
+SEED     ?=
+HOURS    ?= 24
+
+TOOL := go tool -modfile=tools/go.mod
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test cluster demo sim bench fuzz generate fmt vet lint check clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/chathome
+	CGO_ENABLED=0 go build -o $(BIN) ./server
+
+run: build ## Start one server with the embedded broker (ARGS=… for flags)
+	exec $(BIN) serve $(ARGS)
+
+test: ## Run all tests with the race detector (needs a C compiler; PKG=… TESTFLAGS=…)
+	@cc="$${CC:-$$(go env CC)}"; command -v $${cc%% *} >/dev/null 2>&1 || \
+		{ echo "make test: the race detector needs a C compiler (gcc or clang), and there is none" >&2; exit 1; }
+	CGO_ENABLED=1 go test -race -timeout 30m $(TESTFLAGS) $(PKG)
+
+cluster: build ## Start a broker and three servers on ports 8081 to 8083 (Ctrl-C ends all)
+	@exec scripts/cluster $(BIN) $(CLUSTER)
+
+demo: build ## Drive a cluster with real clients while servers come, go and are killed
+	go run ./test/demo $(ARGS)
+
+sim: ## Simulate hours of faults in minutes (SEED=… HOURS=…)
+	go run ./test/sim -hours $(HOURS) $(if $(SEED),-seed $(SEED)) $(ARGS)
+
+bench: ## Run benchmarks (PKG=… BENCH=… COUNT=…)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
+
+fuzz: ## Run each fuzz target for FUZZTIME (PKG=…)
+	@scripts/fuzz $(FUZZTIME) $(PKG)
+
+generate: ## Generate code again; leaves no diff in a clean clone
+	go generate ./...
+
+fmt: ## Format the code
+	gofmt -w $$(git ls-files '*.go')
+
+vet: ## Run go vet
+	go vet ./...
+
+lint: ## Run the linters of .golangci.yml
+	$(TOOL) golangci-lint run
+
+check: ## What CI runs
+	.ci/run
+
+clean: ## Remove what was built and all data of make run and make cluster
+	rm -rf bin .chathome $(CLUSTER)
