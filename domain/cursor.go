@@ -85,6 +85,8 @@ func ParseListCursor(s string) (ListCursor, error) {
 	return c, nil
 }
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // RoomHash is the hash of a room in a ListCursor.
 func RoomHash(id uuid.UUID) uint32 { return crc32.Checksum(id[:], castagnoli) }
 

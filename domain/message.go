@@ -1,11 +1,6 @@
 package domain
 
-import (
-	"encoding/binary"
-	"hash/crc32"
-
-	"github.com/google/uuid"
-)
+import "github.com/google/uuid"
 
 // Message is one stored message. It never changes.
 type Message struct {
@@ -24,29 +19,39 @@ type Draft struct {
 	Text     string
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Hash tells this message from another that took its place in another life of the log. It is part of the
 // cursor format: changing it makes every cursor that clients hold invalid.
 func (m *Message) Hash() uint32 {
-	var b [24]byte
-	binary.LittleEndian.PutUint64(b[0:], uint64(m.Serial))
-	binary.LittleEndian.PutUint64(b[8:], uint64(m.SentAt))
-	binary.LittleEndian.PutUint32(b[16:], uint32(len(m.User)))
-	binary.LittleEndian.PutUint32(b[20:], uint32(len(m.ClientID)))
-	h := crc32.Update(0, castagnoli, m.Room[:])
-	h = crc32.Update(h, castagnoli, b[:])
+	h := fnvOffset
+	h = hashUint64(h, uint64(m.Serial))
+	h = hashUint64(h, uint64(m.SentAt))
+	h = hashUint64(h, uint64(len(m.User))<<32|uint64(len(m.ClientID)))
+	for _, b := range m.Room {
+		h = (h ^ uint64(b)) * fnvPrime
+	}
 	h = hashString(h, m.User)
 	h = hashString(h, m.ClientID)
-	return hashString(h, m.Text)
+	h = hashString(h, m.Text)
+	return uint32(h) ^ uint32(h>>32)
 }
 
-func hashString(h uint32, s string) uint32 {
-	var buf [64]byte
-	for len(s) > 0 {
-		n := copy(buf[:], s)
-		h = crc32.Update(h, castagnoli, buf[:n])
-		s = s[n:]
+// FNV-1a, written out because hash/fnv allocates.
+const (
+	fnvOffset uint64 = 14695981039346656037
+	fnvPrime  uint64 = 1099511628211
+)
+
+func hashUint64(h, v uint64) uint64 {
+	for range 8 {
+		h = (h ^ v&0xff) * fnvPrime
+		v >>= 8
+	}
+	return h
+}
+
+func hashString(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * fnvPrime
 	}
 	return h
 }
