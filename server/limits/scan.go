@@ -2,46 +2,41 @@ package limits
 
 import "strings"
 
-// Scan looks at the text alone. It reads no further than the first limit that breaks, takes no memory, and
+// Scan looks at the text alone and counts its tokens. It reads no further than the first limit that breaks, takes no memory, and
 // leaves real syntax errors to the parser. Errors are *Error.
-//
-// It also refuses an unpaired surrogate in a string (\ud800): the parser would store U+FFFD in its place, and
-// two different texts would become one.
-func (l Limits) Scan(document string) error {
+func (l Limits) Scan(document string) (tokens int, err error) {
 	s := scanner{text: document}
-	tokens, nesting := 0, 0
+	nesting := 0
 	for s.skipBlanks(); s.at < len(s.text); s.skipBlanks() {
 		tokens++
 		if over(tokens, l.Tokens) {
-			return &Error{What: "tokens", Limit: l.Tokens}
+			return tokens, &Error{What: "tokens", Limit: l.Tokens}
 		}
 		switch c := s.text[s.at]; {
 		case c == '{' || c == '(' || c == '[':
 			s.at++
 			nesting++
 			if over(nesting, l.Nesting) {
-				return &Error{What: "levels of brackets", Limit: l.Nesting}
+				return tokens, &Error{What: "levels of brackets", Limit: l.Nesting}
 			}
 		case c == '}' || c == ')' || c == ']':
 			s.at++
 			nesting--
 		case isNameByte(c):
 			if n := s.name(); over(n, l.NameBytes) {
-				return &Error{What: "characters in one name", Limit: l.NameBytes}
+				return tokens, &Error{What: "characters in one name", Limit: l.NameBytes}
 			}
 		case c == '#':
 			s.comment()
 		case c == '"':
-			if !s.str() {
-				return &Error{What: "the document has an unpaired surrogate in a string; send text as valid Unicode"}
-			}
+			s.str()
 		case c == '.' && strings.HasPrefix(s.text[s.at:], "..."):
 			s.at += 3
 		default:
 			s.at++
 		}
 	}
-	return nil
+	return tokens, nil
 }
 
 type scanner struct {
@@ -79,87 +74,44 @@ func (s *scanner) comment() {
 	}
 }
 
-// str passes a string of either kind and reports whether its surrogates are in pairs. In a block string a
-// backslash escapes nothing but the closing quotes.
-func (s *scanner) str() bool {
+// str passes a string of either kind. In a block string a backslash escapes nothing but the closing quotes.
+func (s *scanner) str() {
 	if strings.HasPrefix(s.text[s.at:], `"""`) {
 		s.at += 3
-		for s.at < len(s.text) {
-			rest := s.text[s.at:]
-			switch {
-			case strings.HasPrefix(rest, `\"""`):
-				s.at += 4
-			case strings.HasPrefix(rest, `"""`):
-				s.at += 3
-				// Quotes beyond three belong to the text before: they end with the last three.
-				for s.at < len(s.text) && s.text[s.at] == '"' {
-					s.at++
-				}
-				return true
-			default:
-				s.at++
-			}
-		}
-		return true
+		s.blockString()
+		return
 	}
 	s.at++
 	for s.at < len(s.text) {
 		switch s.text[s.at] {
 		case '"':
 			s.at++
-			return true
+			return
 		case '\n', '\r':
-			return true // not closed: the parser says so
+			return // not closed: the parser says so
 		case '\\':
-			if !s.escape() {
-				return false
-			}
+			s.at += 2
 		default:
 			s.at++
 		}
 	}
-	return true
 }
 
-func (s *scanner) escape() bool {
-	r, ok := hex4(s.text[s.at:])
-	if !ok {
-		s.at += 2
-		return true
-	}
-	s.at += 6
-	switch {
-	case r < 0xd800 || r > 0xdfff:
-		return true
-	case r > 0xdbff:
-		return false
-	}
-	low, ok := hex4(s.text[s.at:])
-	if !ok || low < 0xdc00 || low > 0xdfff {
-		return false
-	}
-	s.at += 6
-	return true
-}
-
-// hex4 reads \uXXXX. The braced form \u{…} cannot name a surrogate: the parser refuses that.
-func hex4(s string) (r rune, ok bool) {
-	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
-		return 0, false
-	}
-	for i := 2; i < 6; i++ {
-		c := s[i]
+func (s *scanner) blockString() {
+	for s.at < len(s.text) {
+		rest := s.text[s.at:]
 		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
+		case strings.HasPrefix(rest, `\"""`):
+			s.at += 4
+		case strings.HasPrefix(rest, `"""`):
+			s.at += 3
+			// Quotes beyond three belong to the text before: they end with the last three.
+			for s.at < len(s.text) && s.text[s.at] == '"' {
+				s.at++
+			}
+			return
 		default:
-			return 0, false
+			s.at++
 		}
-		r = r<<4 | rune(c)
 	}
-	return r, true
 }

@@ -1,0 +1,223 @@
+package graphqlhttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/99designs/gqlgen/graphql"
+
+	"github.com/chathome/chathome/graph"
+)
+
+// requestError is a request that is refused before anything of it is looked at as GraphQL. Its text holds
+// nothing that the client sent.
+type requestError struct {
+	status  int
+	message string
+	allow   string // methods, for 405
+	code    string // in extensions; empty: BAD_REQUEST
+}
+
+func (e *requestError) Error() string { return e.message }
+
+func badBody(format string, args ...any) *requestError {
+	return &requestError{status: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
+}
+
+// wireParams is a request as GraphQL over HTTP has it; null is as good as absent.
+type wireParams struct {
+	Query         *string        `json:"query"`
+	OperationName *string        `json:"operationName"`
+	Variables     map[string]any `json:"variables"`
+	Extensions    map[string]any `json:"extensions"`
+}
+
+func (p *wireParams) raw(r *http.Request, start graphql.TraceTiming) *graphql.RawParams {
+	params := &graphql.RawParams{Variables: p.Variables, Extensions: p.Extensions, Headers: r.Header, ReadTime: start}
+	if p.Query != nil {
+		params.Query = *p.Query
+	}
+	if p.OperationName != nil {
+		params.OperationName = *p.OperationName
+	}
+	return params
+}
+
+func (h *Handler) readRequest(w http.ResponseWriter, r *http.Request) (*graphql.RawParams, *requestError) {
+	timing := graphql.TraceTiming{Start: graphql.Now()}
+	var p wireParams
+	var err *requestError
+	if r.Method == http.MethodPost {
+		err = h.readBody(w, r, &p)
+	} else {
+		err = h.readURL(r, &p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p.Query == nil && p.Extensions["persistedQuery"] == nil {
+		return nil, badBody("the request has no query: send it as a string in the field query")
+	}
+	timing.End = graphql.Now()
+	return p.raw(r, timing), nil
+}
+
+func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, p *wireParams) *requestError {
+	if err := checkContentType(r.Header); err != nil {
+		return err
+	}
+	if r.ContentLength > h.maxBody {
+		w.Header().Set("Connection", "close") // we are not going to read it
+		return h.tooLarge()
+	}
+	buf := h.buffers.Get().(*bytes.Buffer)
+	defer h.buffers.Put(buf)
+	buf.Reset()
+	// What is decoded is copied: the buffer may be used again.
+	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, h.maxBody)); err != nil {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return h.tooLarge()
+		}
+		return badBody("the body could not be read to its end")
+	}
+	body := bytes.TrimLeft(buf.Bytes(), " \t\r\n")
+	switch {
+	case len(body) == 0:
+		return badBody("the body is empty: send a JSON object with the field query")
+	case body[0] == '[':
+		return badBody("batches are not served: send each operation in a request of its own")
+	}
+	return decode(body, p, "the body")
+}
+
+func (h *Handler) tooLarge() *requestError {
+	return &requestError{
+		status:  http.StatusRequestEntityTooLarge,
+		message: fmt.Sprintf("the body is larger than %d bytes", h.maxBody),
+	}
+}
+
+// checkContentType is also the guard against cross-site requests: a page of another site can send forms and
+// plain text without asking, but these types only after a CORS preflight.
+func checkContentType(header http.Header) *requestError {
+	const hint = "send the request with Content-Type: application/json"
+	unsupported := func(message string) *requestError {
+		return &requestError{status: http.StatusUnsupportedMediaType, message: message}
+	}
+	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return unsupported("compressed bodies are not served")
+	}
+	switch content := header.Values("Content-Type"); {
+	case len(content) == 1 && content[0] == typeJSON: // nearly always
+		return nil
+	case len(content) != 1:
+		return unsupported(hint)
+	default:
+		media, params, err := mime.ParseMediaType(content[0])
+		if err != nil || media != typeJSON && media != typeResponse {
+			return unsupported(hint)
+		}
+		if charset, ok := params["charset"]; ok && !strings.EqualFold(charset, "utf-8") {
+			return unsupported("only the charset utf-8 is served")
+		}
+		return nil
+	}
+}
+
+// readURL reads a GET request. Parameters that a server of ours does not know are left alone, as proxies and
+// trackers like to add some.
+func (h *Handler) readURL(r *http.Request, p *wireParams) *requestError {
+	if int64(len(r.URL.RawQuery)) > h.maxBody {
+		return &requestError{
+			status:  http.StatusRequestURITooLong,
+			message: fmt.Sprintf("the URL is longer than %d bytes: use POST", h.maxBody),
+		}
+	}
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badBody("the URL's query string is not valid")
+	}
+	for _, name := range []string{"query", "operationName", "variables", "extensions"} {
+		v := values[name]
+		switch {
+		case len(v) == 0:
+			continue
+		case len(v) > 1:
+			return badBody("the URL has the parameter %s twice", name)
+		case !utf8.ValidString(v[0]):
+			return badBody("the parameter %s is not valid UTF-8", name)
+		}
+		switch name {
+		case "query":
+			p.Query = &v[0]
+		case "operationName":
+			p.OperationName = &v[0]
+		case "variables":
+			if v[0] == "" {
+				continue
+			}
+			if err := decode([]byte(v[0]), &p.Variables, "the parameter variables"); err != nil {
+				return err
+			}
+		case "extensions":
+			if v[0] == "" {
+				continue
+			}
+			if err := decode([]byte(v[0]), &p.Extensions, "the parameter extensions"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// decode reads exactly one JSON value. Numbers keep their digits; text that is not Unicode is refused, where
+// encoding/json would put U+FFFD in its place.
+func decode(data []byte, into any, what string) *requestError {
+	if err := graph.CheckJSONText(data); err != nil {
+		return badBody("%s", err)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	if err := dec.Decode(into); err != nil {
+		return badJSON(err, what)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return badBody("%s goes on after the end of its JSON value", what)
+	}
+	return nil
+}
+
+func badJSON(err error, what string) *requestError {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind):
+		if want := kindOf(kind.Field); want != "" {
+			return badBody("the field %s must be %s", kind.Field, want)
+		}
+		return badBody("%s must be a JSON object", what)
+	case errors.As(err, &syntax):
+		return badBody("%s is not valid JSON: error at byte %d", what, syntax.Offset)
+	}
+	return badBody("%s is not valid JSON: it ends too early", what)
+}
+
+func kindOf(field string) string {
+	switch field {
+	case "query", "operationName":
+		return "a string"
+	case "variables", "extensions":
+		return "an object"
+	}
+	return ""
+}

@@ -1,0 +1,117 @@
+package graphqlhttp
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/chathome/chathome/graph"
+)
+
+// gzipFrom is the size from which an answer is worth compressing: below, it fits a network packet anyway.
+const gzipFrom = 1400
+
+func newZipper() any {
+	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // only for a level that does not exist
+	}
+	return z
+}
+
+// refuse answers a request that is not GraphQL.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, accept acceptable, err *requestError) {
+	if err.allow != "" {
+		w.Header().Set("Allow", err.allow)
+	}
+	code := err.code
+	if code == "" {
+		code = graph.CodeBadRequest
+	}
+	resp := &graphql.Response{Errors: gqlerror.List{refusal(code, err.message)}}
+	h.answer(w, r, accept, err.status, resp, false)
+}
+
+// answer writes resp. executed: it has a data entry, if only null.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, accept acceptable, status int, resp *graphql.Response, executed bool) {
+	buf := h.buffers.Get().(*bytes.Buffer)
+	defer h.buffers.Put(buf)
+	buf.Reset()
+	if err := encode(buf, resp, executed); err != nil {
+		h.log.ErrorContext(r.Context(), "cannot encode a response", "err", err)
+		status = http.StatusInternalServerError
+		buf.Reset()
+		buf.WriteString(`{"errors":[{"message":"internal error","extensions":{"code":"INTERNAL"}}]}`)
+	}
+
+	header := w.Header()
+	media := accept.json
+	if media == "" {
+		media = typeJSON // a refusal must be readable by somebody
+	}
+	header.Set("Content-Type", media+"; charset=utf-8")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	header.Add("Vary", "Accept, Accept-Encoding")
+
+	if buf.Len() >= gzipFrom && accepts(r.Header["Accept-Encoding"], "gzip") {
+		zipped := h.buffers.Get().(*bytes.Buffer)
+		defer h.buffers.Put(zipped)
+		zipped.Reset()
+		z := h.zippers.Get().(*gzip.Writer)
+		defer h.zippers.Put(z)
+		z.Reset(zipped)
+		// Neither fails: a buffer takes everything.
+		_, _ = z.Write(buf.Bytes())
+		_ = z.Close()
+		buf = zipped
+		header.Set("Content-Encoding", "gzip")
+	}
+	header.Set("Content-Length", strconv.Itoa(buf.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes()) // who does not read any more needs no answer
+}
+
+// encode writes resp as JSON. gqlgen's Data is JSON already and is not looked at again. A request that was
+// not executed has no data entry at all (GraphQL specification, "Response Format").
+func encode(buf *bytes.Buffer, resp *graphql.Response, executed bool) error {
+	sep := byte('{')
+	if len(resp.Errors) > 0 {
+		errs, err := json.Marshal(resp.Errors)
+		if err != nil {
+			return err
+		}
+		buf.WriteString(`{"errors":`)
+		buf.Write(errs)
+		sep = ','
+	}
+	if executed || resp.Data != nil {
+		buf.WriteByte(sep)
+		sep = ','
+		buf.WriteString(`"data":`)
+		if resp.Data == nil {
+			buf.WriteString("null")
+		} else {
+			buf.Write(resp.Data)
+		}
+	}
+	if len(resp.Extensions) > 0 {
+		extensions, err := json.Marshal(resp.Extensions)
+		if err != nil {
+			return err
+		}
+		buf.WriteByte(sep)
+		buf.WriteString(`"extensions":`)
+		buf.Write(extensions)
+	}
+	if sep == '{' {
+		buf.WriteByte('{')
+	}
+	buf.WriteByte('}')
+	return nil
+}
