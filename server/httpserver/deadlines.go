@@ -1,6 +1,8 @@
 package httpserver
 
 import (
+	"bufio"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -23,12 +25,24 @@ func deadlines(limit time.Duration, next http.Handler) http.Handler {
 
 type deadlineWriter struct {
 	http.ResponseWriter
-	control *http.ResponseController
-	limit   time.Duration
+	control  *http.ResponseController
+	limit    time.Duration
+	hijacked bool
 }
 
 // extend may fail where there is no connection below, as in tests; then there is nobody to wait for.
-func (d *deadlineWriter) extend() { _ = d.control.SetWriteDeadline(time.Now().Add(d.limit)) }
+func (d *deadlineWriter) extend() {
+	if !d.hijacked {
+		_ = d.control.SetWriteDeadline(time.Now().Add(d.limit))
+	}
+}
+
+// Hijack is found by http.ResponseController. From then on the deadlines are those of who took the connection:
+// net/http would still set ours on it.
+func (d *deadlineWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	d.hijacked = true
+	return d.control.Hijack()
+}
 
 func (d *deadlineWriter) Write(b []byte) (int, error) {
 	d.extend()
