@@ -1,0 +1,163 @@
+package local
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/chathome/chathome/kafkasvc/record"
+)
+
+// Commit writes what was applied since the last one, and the position, in one batch. The batch is built first;
+// then guard is called, and calls commit (which only hands the batch to Pebble, unsynced) inside the critical
+// section of the tenure, or answers an error without calling it. A nil guard always commits.
+//
+// After an error the fold is of no use; what was committed before stays. The errors are guard's, ErrFault,
+// ErrCorrupt and ErrStale.
+func (f *Fold) Commit(guard func(commit func() error) error) error {
+	if f.err != nil {
+		return f.err
+	}
+	if f.pos.Next == f.base.Next {
+		if guard != nil { // the caller learns that its tenure is over also where there is nothing to write
+			f.err = guard(func() error { return nil })
+		}
+		return f.err
+	}
+	f.err = f.commit(guard)
+	if f.err == nil {
+		f.base = f.pos
+		f.pending.clear()
+		f.shrink()
+	}
+	return f.err
+}
+
+func (f *Fold) commit(guard func(commit func() error) error) error {
+	db, release, err := f.sh.store.use(f.sh.epoch)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if len(f.pending.text) > 1<<30 {
+		return errFoldTooLarge
+	}
+	if f.pos.Empty() {
+		if f.pos.build, err = drawBuild(); err != nil {
+			return err
+		}
+	}
+	f.pos.Hash = record.Hash(f.last)
+	batch := db.NewBatchWithSize(f.pending.batchSize())
+	f.pending.write(f.sh, batch)
+	f.writePosition(batch)
+	committed := false
+	commit := func() error {
+		committed = true
+		if drops, _, _ := f.sh.state.get(); drops != f.drops {
+			return errors.Join(ErrStale, batch.Close())
+		}
+		if err := db.apply(batch); err != nil {
+			return fmt.Errorf("commit shard %d: %w", f.sh.id, err)
+		}
+		f.sh.state.committed(f.pos.Next)
+		return nil
+	}
+	if guard == nil {
+		return commit()
+	}
+	err = guard(commit)
+	if !committed {
+		err = errors.Join(err, batch.Close())
+		if err == nil {
+			err = errNotCommitted
+		}
+	}
+	return err
+}
+
+// errFoldTooLarge: the caller never committed. Positions in the buffers have 32 bits.
+var errFoldTooLarge = errors.New("a fold of more than 1 GiB was not committed")
+
+var errNotCommitted = errors.New("the guard neither committed nor refused")
+
+func (f *Fold) writePosition(batch *pebble.Batch) {
+	op := batch.MergeDeferred(shardKeyLen, linkLen)
+	appendShardKey(op.Key[:0], f.sh.id, tableChain)
+	l := link{Position: f.pos, from: f.base.Next}
+	l.append(op.Value[:0])
+	mustFinish(op)
+}
+
+// batchSize is an estimate of the bytes of the batch.
+func (p *pending) batchSize() int {
+	return len(p.text) + len(p.pages)*(pageKeyLen+12) + len(p.index)*8 + len(p.buckets)*(indexKeyLen+8) +
+		len(p.names)*(roomKeyLen+16) + len(p.touched)*(roomKeyLen+24) + 128
+}
+
+// write puts everything into the batch. The rows of pages and buckets are put together in place.
+func (p *pending) write(sh *Shard, batch *pebble.Batch) {
+	for i := range p.pages {
+		pp := &p.pages[i]
+		op := batch.MergeDeferred(pageKeyLen, pp.size)
+		appendPageKey(op.Key[:0], sh.id, &pp.room, pp.page)
+		row := op.Value[:0]
+		for n := pp.head; n != none; n = p.entries[n].next {
+			e := p.entries[n]
+			row = append(row, p.text[e.from:e.from+e.size]...)
+		}
+		mustFinish(op)
+	}
+	for i := range p.buckets {
+		pb := &p.buckets[i]
+		op := batch.MergeDeferred(indexKeyLen, pb.size)
+		appendIndexKey(op.Key[:0], sh.id, pb.bucket)
+		row := op.Value[:0]
+		for n := pb.head; n != none; n = p.index[n].next {
+			row = appendIndexEntry(row, p.index[n].print, p.index[n].serial)
+		}
+		mustFinish(op)
+	}
+	for i := range p.names {
+		n := &p.names[i]
+		var head [binary.MaxVarintLen64]byte
+		k := binary.PutVarint(head[:], int64(n.created))
+		op := batch.SetDeferred(roomKeyLen, k+int(n.size))
+		appendRoomKey(op.Key[:0], sh.id, tableName, &n.room)
+		appendRoomName(op.Value[:0], p.text[n.from:n.from+n.size], n.created)
+		mustFinish(op)
+	}
+	for _, r := range p.touched {
+		var buf [4 * binary.MaxVarintLen64]byte
+		row := r.roomState.append(buf[:0])
+		op := batch.SetDeferred(roomKeyLen, len(row))
+		appendRoomKey(op.Key[:0], sh.id, tableRoom, &r.id)
+		copy(op.Value, row)
+		mustFinish(op)
+	}
+}
+
+// mustFinish: only a batch with an index can fail, and ours have none.
+func mustFinish(op *pebble.DeferredBatchOp) {
+	if err := op.Finish(); err != nil {
+		panic(err)
+	}
+}
+
+// shrink lets go of what a group commit does not need, so that an open shard does not keep a loader's buffers.
+func (f *Fold) shrink() {
+	if f.rooms.full() {
+		f.rooms.clear()
+	}
+}
+
+func drawBuild() (uint64, error) {
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0, fmt.Errorf("draw a build number: %w", err)
+	}
+	return binary.BigEndian.Uint64(b[:]) | 1, nil // never 0
+}
