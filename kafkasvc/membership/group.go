@@ -82,6 +82,7 @@ type Membership struct {
 
 	mu     sync.Mutex
 	status Status
+	lease  *Lease // of the generation, also before it began; nil where there is none
 }
 
 // Status is for readiness and metrics.
@@ -91,7 +92,8 @@ type Status struct {
 	Generations int   // how many there were
 	Failures    int   // attempts to join that failed, in a row
 	AllFailures int   // attempts to join that failed, ever
-	Reason      error // why the last attempt failed; nil while there is a generation
+	Lapses      int   // how often a lease has lapsed, ever
+	Reason      error // why there is no generation, or why heartbeats of this one fail; nil when all is well
 }
 
 // New checks the configuration and names every fault at once.
@@ -137,8 +139,14 @@ func New(cfg Config, handler Handler) (*Membership, error) {
 // Status is how things stand.
 func (m *Membership) Status() Status {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.status
+	s, lease := m.status, m.lease
+	m.mu.Unlock()
+	if lease != nil {
+		if n, err := lease.Trouble(); n > 0 {
+			s.Reason = fmt.Errorf("%d heartbeats in a row got no answer: %w", n, err)
+		}
+	}
+	return s
 }
 
 const (
@@ -207,7 +215,7 @@ func (m *Membership) live(ctx context.Context) (failure, left error) {
 	if err != nil {
 		return fmt.Errorf("configure the consumer group: %w", err), nil
 	}
-	l := &life{m: m, b: b, cg: cg, conns: conns}
+	l := &life{m: m, b: b, cg: cg, conns: conns, stop: ctx.Done()}
 	refused := 0
 	for {
 		gen, err := cg.Next(ctx)
@@ -238,6 +246,7 @@ type life struct {
 	conns  *conns
 	member string        // the member id of the last generation
 	tenure chan struct{} // closed when the last generation's function has returned
+	stop   <-chan struct{}
 }
 
 func (l *life) begin(gen *kafka.Generation) {
@@ -250,18 +259,22 @@ func (l *life) begin(gen *kafka.Generation) {
 	l.tenure = done
 	gen.Start(func(ctx context.Context) {
 		defer close(done)
-		l.m.hold(ctx, gen, l.b.shardsOf(gen))
+		l.hold(ctx, gen)
 	})
 }
 
 // hold runs as long as the generation: kafka-go rejoins, and the next owner starts, only after it has returned.
-func (m *Membership) hold(ctx context.Context, gen *kafka.Generation, shards []domain.ShardID) {
+func (l *life) hold(ctx context.Context, gen *kafka.Generation) {
+	m := l.m
 	g := &Generation{
 		ID:       gen.ID,
 		MemberID: gen.MemberID,
-		Shards:   shards,
+		Shards:   l.b.shardsOf(gen),
 		Lease:    NewLease(m.cfg.Clock, m.cfg.Timeouts.Term()),
 	}
+	m.mu.Lock()
+	m.lease = g.Lease
+	m.mu.Unlock()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var keeper sync.WaitGroup
@@ -276,12 +289,18 @@ func (m *Membership) hold(ctx context.Context, gen *kafka.Generation, shards []d
 	// that has no lease yet.
 	if err := g.Lease.WaitHeartbeatAfter(ctx, never); err == nil && ctx.Err() == nil {
 		m.began(g)
+		keeper.Go(func() { m.tellLapses(ctx, g) })
 		m.handler.Assigned(g)
 		select {
 		case <-ctx.Done():
 		case <-g.Lease.Done():
 		}
-		g.Lease.End(ErrGeneration) // unless it has ended for a better reason
+		select {
+		case <-l.stop:
+			g.Lease.End(ErrStopped)
+		default:
+			g.Lease.End(ErrGeneration) // unless it has ended for a better reason
+		}
 		m.ended(g)
 		dctx, cancel := context.WithTimeout(context.Background(), m.cfg.Timeouts.drain())
 		defer cancel()
@@ -301,8 +320,32 @@ func (m *Membership) began(g *Generation) {
 	m.cfg.Log.Info("generation began", "generation", g.ID, "member", g.MemberID, "shards", slices.Clone(g.Shards))
 }
 
+// tellLapses runs beside a generation that has begun.
+func (m *Membership) tellLapses(ctx context.Context, g *Generation) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-g.Lease.Lapsed():
+		}
+		if g.Lease.Err() != nil {
+			return
+		}
+		m.mu.Lock()
+		m.status.Lapses++
+		m.mu.Unlock()
+		_, err := g.Lease.Trouble()
+		m.cfg.Log.Warn("lease lapsed", "generation", g.ID, "err", err)
+		if g.Lease.Confirm(ctx) != nil {
+			return
+		}
+		m.cfg.Log.Info("lease healed", "generation", g.ID)
+	}
+}
+
 func (m *Membership) ended(g *Generation) {
 	m.mu.Lock()
+	m.lease = nil
 	m.status.Generation, m.status.Shards = 0, 0
 	m.status.Reason = g.Lease.Err()
 	m.mu.Unlock()
@@ -313,6 +356,7 @@ func (m *Membership) ended(g *Generation) {
 func (m *Membership) missed(g *Generation) {
 	_, last := g.Lease.Trouble()
 	m.mu.Lock()
+	m.lease = nil
 	m.status.Failures++
 	m.status.AllFailures++
 	m.status.Reason = fmt.Errorf("no heartbeat got through: %w", errors.Join(g.Lease.Err(), last))
@@ -328,5 +372,8 @@ func (m *Membership) failed(err error, backoff time.Duration) {
 	m.status.Reason = err
 	n := m.status.Failures
 	m.mu.Unlock()
+	if n&(n-1) != 0 {
+		return // the 1st, 2nd, 4th, 8th … in a row: it may go on for days
+	}
 	m.cfg.Log.Warn("cannot join the group", "group", m.cfg.Group, "attempt", n, "again_after", backoff, "err", err)
 }

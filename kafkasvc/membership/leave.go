@@ -20,7 +20,9 @@ var ErrLeftBehind = errors.New("membership: the consumer group did not close in 
 //     the member takes it out of the group, and the broker then answers the parked request.
 //  3. After the leave timeout the connections are cut. A member whose id is not known yet (its first JoinGroup is
 //     parked) stays as a ghost then: the group gives it shards that nobody serves until the coordinator misses
-//     its SyncGroup or heartbeat, at most a rebalance or session timeout later. The price of a bounded stop.
+//     its SyncGroup or heartbeat, at most a rebalance or session timeout later (the embedded broker misses it at
+//     the next rebalance only), or until the instance is back: a ghost of its own holds nothing (balancer.go).
+//     That is the price of a bounded stop.
 func (l *life) leave() error {
 	closed := make(chan struct{})
 	go func() {
