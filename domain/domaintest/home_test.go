@@ -11,6 +11,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+func TestHome_KeepsTheContract(t *testing.T) {
+	domaintest.RunContract(t, func(t *testing.T) domaintest.Subject {
+		h := domaintest.New(domaintest.Config{})
+		return domaintest.Subject{
+			Home: h,
+			Lock: func(_ *testing.T, id domain.ShardID) { h.Lock(id) },
+			Open: func(_ *testing.T, id domain.ShardID) { h.Open(id) },
+		}
+	})
+}
+
 func TestHome_MoveEndsTheTenureAndNamesTheNewOwner(t *testing.T) {
 	a := domaintest.New(domaintest.Config{Shards: 2, Instance: domain.Instance{ID: "a"}})
 	b := a.Join(domain.Instance{ID: "b"})
