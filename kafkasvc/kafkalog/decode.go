@@ -21,8 +21,9 @@ type batchDecoder struct{ inflated bytes.Buffer }
 
 // decode visits the records at or above from in one whole batch, whose values alias it, until visit returns false.
 // next is the offset behind the batch, also where the batch holds no records any more (compaction leaves such). A
-// batch of which one byte is wrong yields ErrDamaged before the first visit, as far as its checksum can tell.
-func (d *batchDecoder) decode(batch []byte, from domain.Offset, visit func(domain.Offset, []byte) bool) (next domain.Offset, more bool, err error) {
+// batch of which one byte is wrong yields ErrDamaged before the first visit, as far as its checksum can tell. after is
+// the offset behind the batch before: offsets never step back.
+func (d *batchDecoder) decode(batch []byte, after, from domain.Offset, visit func(domain.Offset, []byte) bool) (next domain.Offset, more bool, err error) {
 	if len(batch) < batchHeader {
 		return 0, false, damaged("batch of %d bytes", len(batch))
 	}
@@ -40,8 +41,8 @@ func (d *batchDecoder) decode(batch []byte, from domain.Offset, visit func(domai
 	codec := compress.Compression(be.Uint16(batch[21:]) & codecMask)
 	lastDelta := int32(be.Uint32(batch[23:]))
 	count := int32(be.Uint32(batch[57:]))
-	if base < 0 || lastDelta < 0 || count < 0 || base > maxOffset {
-		return 0, false, damaged("batch at %d with %d records up to %d", base, count, lastDelta)
+	if base < after || base < 0 || lastDelta < 0 || count < 0 || base > maxOffset {
+		return 0, false, damaged("batch at %d behind %d with %d records up to %d", base, after, count, lastDelta)
 	}
 	next = base + domain.Offset(lastDelta) + 1
 	if next <= from {

@@ -230,12 +230,9 @@ func (r *Reader) fetch(ctx context.Context, k *conn, from domain.Offset, visit f
 			return next, err == nil, err
 		}
 		left -= len(batch)
-		end, more, err := r.decoder.decode(batch, from, visit)
+		end, more, err := r.decoder.decode(batch, behind, from, visit)
 		if err != nil {
 			return 0, false, err
-		}
-		if end <= behind {
-			return 0, false, damaged("a batch that ends at %d behind one that ends at %d", end, behind)
 		}
 		behind = end
 		next = max(next, end)

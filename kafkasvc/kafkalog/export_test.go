@@ -1,0 +1,4 @@
+package kafkalog
+
+// AppendBatch is for tests that bend batches.
+var AppendBatch = appendBatch
