@@ -7,7 +7,6 @@ go 1.26.0
 tool (
 	github.com/99designs/gqlgen
 	github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	google.golang.org/protobuf/cmd/protoc-gen-go
 )
 
 require (

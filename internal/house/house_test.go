@@ -283,3 +283,43 @@ func TestFiles_ExplainWhatTheySilence(t *testing.T) {
 		}
 	}
 }
+
+// Each dependency was a decision: one of docs/adr says why, and what it costs.
+func TestDependencies_AreExplained(t *testing.T) {
+	var decisions strings.Builder
+	names, err := filepath.Glob(root + "/docs/adr/0*.md")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no decisions: %v", err)
+	}
+	index, err := os.ReadFile(root + "/docs/adr/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decisions.Write(text)
+		if !strings.Contains(string(index), "("+filepath.Base(name)+")") {
+			t.Errorf("docs/adr/README.md does not list %s", filepath.Base(name))
+		}
+	}
+	required := regexp.MustCompile(`(?m)^\t(?:require )?([a-z0-9.]+/\S+)(?: v\S+)?$`)
+	for _, mod := range []string{"go.mod", "tools/go.mod", "kafkasvc/record/tools/go.mod"} {
+		text, err := os.ReadFile(filepath.Join(root, mod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := required.FindAllStringSubmatch(string(text), -1)
+		if len(found) == 0 {
+			t.Errorf("%s: no dependency found", mod)
+		}
+		for _, match := range found {
+			dependency := strings.TrimSuffix(match[1], "/cmd/golangci-lint")
+			if !strings.Contains(decisions.String(), dependency) {
+				t.Errorf("%s: no decision in docs/adr names %s", mod, dependency)
+			}
+		}
+	}
+}

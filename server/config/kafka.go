@@ -13,18 +13,16 @@ type Secrets struct {
 	Password string
 }
 
-// ReadSecrets reads the files that c names. It returns Faults with every file that cannot be used, and never
-// a word of what is in them.
-func (c *Config) ReadSecrets() (Secrets, error) {
-	var s Secrets
-	var f Faults
+// readSecrets reads the files that c names. Faults name every file that cannot be used, and never a word of
+// what is in them.
+func (c *Config) readSecrets() (s Secrets, f Faults) {
 	if c.KafkaTLS {
 		s.TLS = c.readTLS(&f)
 	}
 	if c.KafkaPasswordFile != "" {
 		s.Password = readPassword(&f, c.KafkaPasswordFile)
 	}
-	return s, f.orNil()
+	return s, f
 }
 
 func (c *Config) readTLS(f *Faults) *tls.Config {

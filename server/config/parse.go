@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,9 +24,25 @@ const (
 
 // Command is what the command line asks for.
 type Command struct {
-	Name   string // one of the Command constants, or empty: help or the version was printed, all is done
-	Serve  Config
-	Broker Broker
+	Name    string // one of the Command constants, or empty: help or the version was printed, all is done
+	Serve   Config
+	Secrets Secrets // of Serve; Load reads them
+	Broker  Broker
+}
+
+// Load is Parse, and reads the files that the configuration names. What is wrong with them is among the Faults.
+func Load(args []string, version string, out io.Writer) (Command, error) {
+	cmd, err := Parse(args, version, out)
+	var faults Faults
+	if err != nil && !errors.As(err, &faults) {
+		return Command{}, err
+	}
+	if cmd.Name == CommandServe {
+		var more Faults
+		cmd.Secrets, more = cmd.Serve.readSecrets()
+		faults = append(faults, more...)
+	}
+	return cmd, faults.orNil()
 }
 
 // Types without methods: kong would call Validate, and tell faults as wrong usage.
