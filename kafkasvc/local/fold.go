@@ -239,4 +239,3 @@ func (f *Fold) has(r *cachedRoom, v *record.View, hash uint64) bool {
 	}
 	return ok
 }
-

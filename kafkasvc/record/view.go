@@ -79,7 +79,7 @@ func (v *View) Decode(value []byte) error {
 	}
 	var uuids ids
 	for b := value; len(b) > 0; {
-		num, typ, n := protowire.ConsumeTag(b)
+		num, typ, n := consumeTag(b)
 		if n < 0 {
 			return ErrNotLogRecord
 		}
@@ -95,7 +95,7 @@ func (v *View) Decode(value []byte) error {
 			v.Time = domain.Millis(x)
 		case num >= numTakeover && num <= numMessage && typ == protowire.BytesType:
 			var body []byte
-			body, n = protowire.ConsumeBytes(b)
+			body, n = consumeBytes(b)
 			kind := Kind(num-numTakeover) + KindTakeover
 			if kind != v.Kind { // of a oneof the last one holds; the same one again is merged
 				*v = View{Kind: kind, At: v.At, Time: v.Time}
@@ -124,7 +124,7 @@ type ids struct{ room, tenure []byte }
 // decodeBody reads the message of v.Kind. Of a field that occurs twice the last value holds.
 func (v *View) decodeBody(b []byte, uuids *ids) bool {
 	for len(b) > 0 {
-		num, typ, n := protowire.ConsumeTag(b)
+		num, typ, n := consumeTag(b)
 		if n < 0 {
 			return false
 		}
@@ -172,7 +172,7 @@ func (v *View) decodeBody(b []byte, uuids *ids) bool {
 		}
 		if dst != nil && typ == protowire.BytesType {
 			var x []byte
-			if x, n = protowire.ConsumeBytes(b); n < 0 || text && !utf8.Valid(x) {
+			if x, n = consumeBytes(b); n < 0 || text && !utf8.Valid(x) {
 				return false
 			}
 			*dst = x
@@ -204,4 +204,30 @@ func setUUID(dst *uuid.UUID, b []byte) bool {
 	}
 	copy(dst[:], b)
 	return true
+}
+
+// consumeTag is protowire.ConsumeTag with the usual case, one byte, inlined, and without the field numbers that only
+// MessageSets have.
+func consumeTag(b []byte) (protowire.Number, protowire.Type, int) {
+	if len(b) > 0 && b[0] >= 1<<3 && b[0] < 0x80 {
+		return protowire.Number(b[0] >> 3), protowire.Type(b[0] & 7), 1
+	}
+	return consumeLongTag(b)
+}
+
+func consumeLongTag(b []byte) (protowire.Number, protowire.Type, int) {
+	num, typ, n := protowire.ConsumeTag(b)
+	if num > protowire.MaxValidNumber {
+		return 0, 0, -1
+	}
+	return num, typ, n
+}
+
+// consumeBytes is protowire.ConsumeBytes with the usual case, a length of one byte, inlined.
+func consumeBytes(b []byte) ([]byte, int) {
+	if len(b) > 0 && b[0] < 0x80 && int(b[0]) < len(b) {
+		n := 1 + int(b[0])
+		return b[1:n:n], n
+	}
+	return protowire.ConsumeBytes(b)
 }
