@@ -60,8 +60,9 @@ type Server struct {
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
+	open    int // streams, and those that are about to be
 	closing bool
-	ended   sync.WaitGroup // streams
+	ended   sync.WaitGroup // of open
 }
 
 // New returns a ready Server.
@@ -120,7 +121,7 @@ type Request struct {
 
 // Serve executes an operation and streams its results. It may return before the stream ends.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, q Request) {
-	st, ok := s.admit(r)
+	release, ok := s.admit(r)
 	if !ok {
 		overloaded(w)
 		return
@@ -128,35 +129,28 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, q Request) {
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		q.Operation = resumed(q.Operation, id)
 	}
+	setHeaders(w.Header())
+	st := &stream{release: release}
 	run := func() {
 		st.sub.Run(fanout.Request{Exec: q.Exec, Operation: q.Operation, Viewer: q.Viewer})
 	}
-	setHeaders(w.Header())
 	if sock := s.hijack(w, r); sock != nil {
 		// The handler returns and its context ends, the stream goes on.
 		st.wire, st.layout = sock, s.chunked
 		st.sub = s.cfg.Hub.NewSubscription(context.WithoutCancel(r.Context()), st)
-		if s.enter(st, q.Expiry) {
-			go func() {
-				defer s.leave(st)
-				sock.watch(s.cfg.KeepAlive)
-				st.sub.Stop()
-			}()
-			run()
-			return
-		}
-		sock.cut()
-		st.release()
+		s.enter(st, q.Expiry)
+		go func() {
+			defer s.leave(st)
+			sock.watch(s.cfg.KeepAlive)
+			st.sub.Stop()
+		}()
+		run()
 		return
 	}
 	resp := newResponse(w, s.cfg.WriteTimeout)
 	st.wire, st.layout = resp, s.plain
 	st.sub = s.cfg.Hub.NewSubscription(r.Context(), st)
-	if !s.enter(st, q.Expiry) {
-		st.release()
-		overloaded(w)
-		return
-	}
+	s.enter(st, q.Expiry)
 	defer s.leave(st)
 	defer st.sub.Stop()
 	go run()
@@ -189,27 +183,41 @@ func overloaded(w http.ResponseWriter) {
 		`"extensions":{"code":"OVERLOADED","retryAfterMs":1000}}]}`))
 }
 
-func (s *Server) admit(r *http.Request) (*stream, bool) {
-	release, ok := s.cfg.Admit(r)
-	if !ok {
+// admit takes a place, which leave gives back. false when there are too many, or the server is stopping.
+func (s *Server) admit(r *http.Request) (release func(), ok bool) {
+	s.mu.Lock()
+	if s.closing || s.open >= s.cfg.Streams {
+		s.mu.Unlock()
 		return nil, false
 	}
-	return &stream{release: release}, true
+	s.open++
+	s.ended.Add(1)
+	s.mu.Unlock()
+	release, ok = s.cfg.Admit(r)
+	if !ok {
+		s.vacate()
+	}
+	return release, ok
 }
 
-// enter counts the stream; false when there are too many or the server is stopping.
-func (s *Server) enter(st *stream, expiry time.Time) bool {
+func (s *Server) vacate() {
+	s.mu.Lock()
+	s.open--
+	s.mu.Unlock()
+	s.ended.Done()
+}
+
+// enter lets Shutdown and the expiry find a stream that has its wire.
+func (s *Server) enter(st *stream, expiry time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing || len(s.streams) >= s.cfg.Streams {
-		return false
+	s.streams[st] = struct{}{}
+	if s.closing { // it came in just before
+		st.wire.cut()
 	}
 	if !expiry.IsZero() {
 		st.expire = time.AfterFunc(time.Until(expiry), st.wire.cut)
 	}
-	s.streams[st] = struct{}{}
-	s.ended.Add(1)
-	return true
 }
 
 func (s *Server) leave(st *stream) {
@@ -220,14 +228,14 @@ func (s *Server) leave(st *stream) {
 		st.expire.Stop()
 	}
 	st.release()
-	s.ended.Done()
+	s.vacate()
 }
 
 // Streams is how many streams are open.
 func (s *Server) Streams() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.streams)
+	return s.open
 }
 
 // Shutdown ends all streams in a way that makes their clients come back, somewhere else, and refuses new ones.
