@@ -29,15 +29,20 @@ func newFeed(tip domain.Serial, check func() error) *feed {
 // Tip implements domain.Feed.
 func (f *feed) Tip() domain.Serial { return domain.Serial(f.tip.Load()) }
 
-// Err implements domain.Feed.
+// Err implements domain.Feed. What check says once is the feed's last word.
 func (f *feed) Err() error {
 	f.mu.Lock()
-	err := f.err
-	f.mu.Unlock()
-	if err == nil && f.check != nil {
-		err = f.check()
+	defer f.mu.Unlock()
+	if f.err == nil && f.check != nil {
+		f.err = f.check()
 	}
-	return err
+	return f.err
+}
+
+func (f *feed) ended() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err != nil
 }
 
 // Watch implements domain.Feed.

@@ -19,7 +19,7 @@ type room struct {
 func (r *room) Info() domain.ChatRoomInfo { return r.state.info }
 
 // Feed implements domain.Room.
-func (r *room) Feed() domain.Feed { return r.state.feed.Load() }
+func (r *room) Feed() domain.Feed { return r.state.follow(r.tenure.holds) }
 
 // Send implements domain.Room.
 func (r *room) Send(ctx context.Context, d domain.Draft) (domain.Message, bool, error) {
@@ -142,27 +142,36 @@ func (r *room) Cursor(m *domain.Message) domain.Cursor {
 
 // CursorAt implements domain.Room.
 func (r *room) CursorAt(_ context.Context, serial domain.Serial) (c domain.Cursor, err error) {
+	ok := false
+	var gone domain.CursorOutOfRangeError
 	err = r.read(func() error {
-		c, err = r.cursorAt(serial)
+		if c, ok, err = r.cursorAt(serial); ok || err != nil {
+			return err
+		}
+		gone, err = r.outOfRange()
 		return err
 	})
+	if err == nil && !ok {
+		err = &gone
+	}
 	return c, err
 }
 
-func (r *room) cursorAt(serial domain.Serial) (domain.Cursor, error) {
-	c := domain.Cursor{Home: r.home.Home(), Room: r.state.info.ID, Serial: serial}
+// cursorAt is not ok where no message has this serial.
+func (r *room) cursorAt(serial domain.Serial) (c domain.Cursor, ok bool, err error) {
+	c = domain.Cursor{Home: r.home.Home(), Room: r.state.info.ID, Serial: serial}
 	if serial == 0 {
-		return c, nil
+		return c, true, nil
 	}
 	m, ok, err := r.at(serial)
 	if ok {
 		c.Hash = m.Hash()
 	}
-	return c, err
+	return c, ok, err
 }
 
-// Resolve implements domain.Room. A cursor holds where its message is there, the very one; serial 0 holds as
-// long as nothing was deleted from the room's history.
+// Resolve implements domain.Room. A cursor holds where its message is there, the very one. The position before
+// the oldest message has no message: it holds as long as nothing more of the history is deleted.
 func (r *room) Resolve(_ context.Context, c domain.Cursor) (serial domain.Serial, err error) {
 	if c.Room != r.state.info.ID {
 		return 0, &domain.BadCursorError{Reason: "it belongs to another chat room"}
@@ -176,8 +185,8 @@ func (r *room) Resolve(_ context.Context, c domain.Cursor) (serial domain.Serial
 		}
 		switch {
 		case c.Home != r.home.Home():
-		case c.Serial == 0:
-			valid = c.Hash == 0 && oldest == 1
+		case c.Serial == oldest-1: // before all that is left; see outOfRange
+			valid = c.Hash == 0
 		case c.Serial >= oldest && c.Serial <= newest:
 			m, ok, err := r.at(c.Serial)
 			if err != nil {
@@ -186,7 +195,7 @@ func (r *room) Resolve(_ context.Context, c domain.Cursor) (serial domain.Serial
 			valid = ok && m.Hash() == c.Hash
 		}
 		if !valid {
-			gone, err = r.outOfRange(oldest, newest)
+			gone, err = r.outOfRange()
 		}
 		return err
 	})
@@ -199,13 +208,15 @@ func (r *room) Resolve(_ context.Context, c domain.Cursor) (serial domain.Serial
 	return c.Serial, nil
 }
 
-// outOfRange names the positions to go on from: before all that is left, and behind the newest message.
-func (r *room) outOfRange(oldest, newest domain.Serial) (domain.CursorOutOfRangeError, error) {
-	first := domain.Cursor{Home: r.home.Home(), Room: r.state.info.ID}
-	last, err := r.cursorAt(newest)
-	if err == nil && oldest > 1 && oldest <= newest {
-		first, err = r.cursorAt(oldest)
+// outOfRange names the positions to go on from: before all that is left, and behind the newest message. Both are
+// empty where nothing is left.
+func (r *room) outOfRange() (e domain.CursorOutOfRangeError, err error) {
+	oldest, newest, err := r.bounds()
+	if err != nil || newest < oldest {
+		return e, err
 	}
+	first := domain.Cursor{Home: r.home.Home(), Room: r.state.info.ID, Serial: oldest - 1}
+	last, _, err := r.cursorAt(newest)
 	return domain.CursorOutOfRangeError{Oldest: first.String(), Newest: last.String()}, err
 }
 

@@ -20,6 +20,18 @@ type roomState struct {
 	feed atomic.Pointer[feed]
 }
 
+// follow is the room's feed. One that has ended is of before a lapse of the lease: its end is for ever, so who
+// comes now gets another.
+func (s *roomState) follow(check func() error) *feed {
+	for {
+		f := s.feed.Load()
+		if !f.ended() {
+			return f
+		}
+		s.feed.CompareAndSwap(f, newFeed(f.Tip(), check))
+	}
+}
+
 // rooms holds the room states of one tenure. There is one state a room while anybody holds it, so that all
 // who follow a room share one feed; who is not held and not used lately goes, so that memory does not grow
 // with the number of rooms.
