@@ -78,8 +78,11 @@ func (c *Cluster) Check(ctx context.Context, want Requirements) ([]Finding, erro
 		answered = brokers[id]
 		found = append(found, f...)
 	}
+	if len(brokers) == 0 {
+		errs = []error{errors.New("it names no brokers")}
+	}
 	if answered == "" {
-		return nil, fmt.Errorf("check the cluster: %w", joinTail(append([]error{errNoBrokers}, errs...)))
+		return nil, fmt.Errorf("check the cluster: %w", errors.Join(errs...))
 	}
 	for i := range want.Topics {
 		f, err := c.checkTopic(ctx, answered, &want.Topics[i])

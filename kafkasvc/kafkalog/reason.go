@@ -17,8 +17,12 @@ import (
 // cannot be reached: one *BrokerError for each broker, joined. It is nil as soon as one answers. Its text is for
 // operators' logs; it names the fault in words ("wrong user name or password") and never a password.
 func (c *Cluster) Reason(ctx context.Context) error {
-	errs := []error{errNoBrokers}
-	for _, addr := range c.routes.contacts() {
+	contacts := c.routes.contacts()
+	if len(contacts) == 0 {
+		return errNoBrokers
+	}
+	var errs []error
+	for _, addr := range contacts {
 		k, err := c.dial(ctx, addr)
 		if err == nil {
 			one, cancel := context.WithTimeout(ctx, c.cfg.RPCTimeout)
@@ -36,7 +40,7 @@ func (c *Cluster) Reason(ctx context.Context) error {
 			break
 		}
 	}
-	return joinTail(errs)
+	return errors.Join(errs...)
 }
 
 // brokerError says where on the way to a broker err happened, and in words what it usually means there.
@@ -87,6 +91,8 @@ func (c *Cluster) hint(stage Stage, err error) string {
 		return "it hung up on authentication; it probably expects none on this port"
 	case stage == StageRequest && hungUp && c.cfg.SASL == nil:
 		return "it hung up on a request; it was stopped, or it expects SASL on this port"
+	case stage == StageTLS && errors.Is(err, context.DeadlineExceeded):
+		return "it did not answer in time; it may not speak TLS on this port"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "it did not answer in time"
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 )
@@ -156,41 +157,80 @@ func (c *Cluster) takeOff(topic string) *flight {
 	return f
 }
 
-// fetchMetadata asks one broker after the other until one answers, and keeps the answer.
+// fetchMetadata asks for topics and keeps the answer.
 func (c *Cluster) fetchMetadata(ctx context.Context, topics []string, seq uint64) error {
-	r := &c.routes
-	if topics == nil {
-		topics = []string{} // null would ask for all topics of the cluster
+	m, err := c.askAny(ctx, func() protocol.Message { return &metadata.Request{TopicNames: topics} })
+	if err == nil {
+		c.routes.learn(m.(*metadata.Response), seq)
 	}
-	errs := []error{errNoBrokers}
-	for _, addr := range r.contacts() {
-		// One silent broker must not use up the time in which another could answer.
-		one, cancel := context.WithTimeoutCause(ctx, c.cfg.RPCTimeout, fmt.Errorf("no answer within %v: %w", c.cfg.RPCTimeout, context.DeadlineExceeded))
-		m, err := c.ask(one, addr, &metadata.Request{TopicNames: topics})
-		cancel()
-		if err == nil {
-			r.learn(m.(*metadata.Response), seq)
-			return nil
-		}
-		errs = append(errs, err)
-		r.demote(addr)
-		if ctx.Err() != nil {
-			break
+	return err
+}
+
+// askAny puts a question that every broker can answer, and takes the first answer. Where one keeps silent for a while
+// or fails, the next one is asked beside it, so that a broker that hangs does not use up the caller's time.
+func (c *Cluster) askAny(ctx context.Context, question func() protocol.Message) (protocol.Message, error) {
+	type answer struct {
+		addr string
+		m    protocol.Message
+		err  error
+	}
+	contacts := c.routes.contacts()
+	if len(contacts) == 0 {
+		return nil, errNoBrokers
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(contacts))
+	var asking sync.WaitGroup
+	defer asking.Wait() // after cancel, which closes their connections
+	defer cancel()
+	next := 0
+	ask := func() {
+		addr := contacts[next]
+		next++
+		asking.Go(func() {
+			m, err := c.ask(ctx, addr, question())
+			answers <- answer{addr, m, err}
+		})
+	}
+	ask()
+	patience := c.cfg.RPCTimeout / 4
+	hurry := time.NewTimer(patience)
+	defer hurry.Stop()
+	var errs []error
+	for {
+		select {
+		case a := <-answers:
+			if a.err == nil {
+				for _, silent := range contacts[:next] {
+					if silent == a.addr {
+						break
+					}
+					c.routes.demote(silent)
+				}
+				return a.m, nil
+			}
+			c.routes.demote(a.addr)
+			errs = append(errs, a.err)
+			switch {
+			case len(errs) < next: // others are still asked
+			case next == len(contacts), ctx.Err() != nil:
+				return nil, errors.Join(errs...)
+			default:
+				ask()
+				hurry.Reset(patience)
+			}
+		case <-hurry.C:
+			if next < len(contacts) {
+				ask()
+				hurry.Reset(patience)
+			}
 		}
 	}
-	return joinTail(errs)
 }
 
 // errNoBrokers stands where not even one broker was there to ask.
 var errNoBrokers = errors.New("kafka: no brokers are given")
-
-// joinTail leaves the first error out where others follow it.
-func joinTail(errs []error) error {
-	if len(errs) > 1 {
-		errs = errs[1:]
-	}
-	return errors.Join(errs...)
-}
 
 // contacts are the addresses to ask: first what answered before.
 func (r *routes) contacts() []string {
@@ -229,21 +269,16 @@ func (r *routes) learn(m *metadata.Response, seq uint64) {
 
 // liveBrokers asks the cluster for its brokers.
 func (c *Cluster) liveBrokers(ctx context.Context) (brokers map[int32]string, controller int32, err error) {
-	errs := []error{errNoBrokers}
-	for _, addr := range c.routes.contacts() {
-		m, err := c.ask(ctx, addr, &metadata.Request{TopicNames: []string{}})
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		res := m.(*metadata.Response)
-		brokers = make(map[int32]string, len(res.Brokers))
-		for _, b := range res.Brokers {
-			brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-		}
-		return brokers, res.ControllerID, nil
+	m, err := c.askAny(ctx, func() protocol.Message { return &metadata.Request{TopicNames: []string{}} })
+	if err != nil {
+		return nil, 0, err
 	}
-	return nil, 0, joinTail(errs)
+	res := m.(*metadata.Response)
+	brokers = make(map[int32]string, len(res.Brokers))
+	for _, b := range res.Brokers {
+		brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+	}
+	return brokers, res.ControllerID, nil
 }
 
 // coordinator names the broker that coordinates a group.
@@ -255,28 +290,21 @@ func (c *Cluster) coordinator(ctx context.Context, group string) (string, error)
 	if ok {
 		return addr, nil
 	}
-	errs := []error{errNoBrokers}
-	for _, seed := range r.contacts() {
-		m, err := c.ask(ctx, seed, &findcoordinator.Request{Key: group})
-		if err != nil {
-			errs = append(errs, err)
-			r.demote(seed)
-			if ctx.Err() != nil {
-				break
-			}
-			continue
+	m, err := c.askAny(ctx, func() protocol.Message { return &findcoordinator.Request{Key: group} })
+	if err == nil {
+		if code := m.(*findcoordinator.Response).ErrorCode; code != 0 {
+			err = kafka.Error(code)
 		}
-		res := m.(*findcoordinator.Response)
-		if res.ErrorCode != 0 {
-			return "", fmt.Errorf("find the coordinator of group %s: %w", group, kafka.Error(res.ErrorCode))
-		}
-		addr := net.JoinHostPort(res.Host, strconv.Itoa(int(res.Port)))
-		r.mu.Lock()
-		r.coordinators[group] = addr
-		r.mu.Unlock()
-		return addr, nil
 	}
-	return "", fmt.Errorf("find the coordinator of group %s: %w", group, joinTail(errs))
+	if err != nil {
+		return "", fmt.Errorf("find the coordinator of group %s: %w", group, err)
+	}
+	res := m.(*findcoordinator.Response)
+	addr = net.JoinHostPort(res.Host, strconv.Itoa(int(res.Port)))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.coordinators[group] = addr
+	return addr, nil
 }
 
 func (c *Cluster) coordinatorFailed(group string) {
