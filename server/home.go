@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"github.com/chathome/chathome/kafkasvc"
+	"github.com/chathome/chathome/kafkasvc/membership"
+	"github.com/chathome/chathome/server/config"
+	"github.com/chathome/chathome/server/httpserver"
+)
+
+// kafkaHome is the home over Kafka as this program wants it. The alias keeps the embedded field from hiding the
+// method Home.
+type (
+	kafkaHome struct{ *overKafka }
+	overKafka = kafkasvc.Home
+)
+
+// NotReady implements home.
+func (h kafkaHome) NotReady() []httpserver.Reason {
+	var list []httpserver.Reason
+	for _, r := range h.Ready() {
+		list = append(list, httpserver.Reason{Shard: r.Shard, State: r.State, Reason: r.Reason})
+	}
+	return list
+}
+
+func openHome(cfg config.Config, k kafka, log *slog.Logger) (home, error) {
+	times := membership.DefaultTimeouts()
+	times.Heartbeat = cfg.HeartbeatInterval
+	times.Session = cfg.SessionTimeout
+	times.Rebalance = cfg.RebalanceTimeout
+	times.RPC, times.Margin, times.Drain = config.RPCTimeout, config.LeaseMargin, config.DrainTime
+	h, err := kafkasvc.New(kafkasvc.Config{
+		Brokers: k.brokers, Dial: k.dial, TLS: k.secrets.TLS, SASL: k.sasl,
+		Timeouts:          times,
+		TopicPrefix:       cfg.TopicPrefix,
+		GroupID:           cfg.Group(),
+		Shards:            cfg.Shards,
+		ReplicationFactor: cfg.ReplicationFactor,
+		MinInsync:         cfg.MinInsyncReplicas,
+		InstanceID:        cfg.InstanceID,
+		AdvertisedURL:     cfg.AdvertisedURL,
+		DataDir:           folder(cfg.DataDir, localFolder),
+		Gate:              kafkasvc.Policy(cfg.Gate),
+		Log:               log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the chat home: %w", err)
+	}
+	return kafkaHome{h}, nil
+}
+
+// kafka is how the brokers are reached.
+type kafka struct {
+	brokers []string
+	dial    func(ctx context.Context, network, address string) (net.Conn, error) // nil: TCP
+	secrets config.Secrets
+	sasl    sasl.Mechanism // nil: none
+	close   func() error   // of the embedded broker
+}
+
+// openKafka starts the embedded broker where no others are named.
+func openKafka(cfg config.Config, secrets config.Secrets, log *slog.Logger) (kafka, error) {
+	if cfg.Embedded() {
+		return embedded(cfg, log)
+	}
+	mechanism, err := saslMechanism(cfg, secrets.Password)
+	if err != nil {
+		return kafka{}, err
+	}
+	return kafka{brokers: cfg.Brokers, secrets: secrets, sasl: mechanism, close: func() error { return nil }}, nil
+}
+
+func saslMechanism(cfg config.Config, password string) (sasl.Mechanism, error) {
+	var algorithm scram.Algorithm
+	switch cfg.KafkaSASL {
+	case config.SASLNone:
+		return nil, nil
+	case config.SASLPlain:
+		return plain.Mechanism{Username: cfg.KafkaUser, Password: password}, nil
+	case config.SASLScramSHA256:
+		algorithm = scram.SHA256
+	case config.SASLScramSHA512:
+		algorithm = scram.SHA512
+	}
+	mechanism, err := scram.Mechanism(algorithm, cfg.KafkaUser, password)
+	if err != nil {
+		return nil, config.Faults{{Flag: "kafka-password-file", Problem: "the user or password cannot be used with " + string(cfg.KafkaSASL)}}
+	}
+	return mechanism, nil
+}

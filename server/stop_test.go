@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestStopInOrder(t *testing.T) {
+	hang := func(context.Context) error { select {} }
+	wait := func(d time.Duration) func(context.Context) error {
+		return func(ctx context.Context) error {
+			select {
+			case <-time.After(d):
+				return nil
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	}
+	fails := func(context.Context) error { return errors.New("broken") }
+	for _, tc := range []struct {
+		why   string
+		steps []step
+		took  time.Duration
+		want  string // of the error
+	}{
+		{"quick steps take no longer than they need", []step{{"a", 0, wait(time.Second)}, {"b", 0, wait(time.Second)}}, 2 * time.Second, ""},
+		{"a step ends with its own limit", []step{{"a", time.Second, wait(time.Hour)}, {"b", 0, wait(0)}}, time.Second, ""},
+		{"a long step leaves the later ones their time", []step{{"a", 0, wait(time.Hour)}, {"b", 2 * time.Second, wait(2 * time.Second)}}, 10*time.Second - grace, ""},
+		{"a step that hangs is named, and the next one runs", []step{{"a", 0, nil}, {"b", time.Second, fails}}, 9*time.Second - grace + grace, "b: broken\nabandoned after the shutdown timeout: a"},
+		{"all that hang are named, within the budget", []step{{"a", 0, nil}, {"b", time.Second, nil}, {"c", time.Second, nil}}, 10*time.Second + grace, "abandoned after the shutdown timeout: a, b, c"},
+	} {
+		t.Run(tc.why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				ran := []string{}
+				for i, s := range tc.steps {
+					do := s.do
+					if do == nil {
+						do = func(context.Context) error { <-release; return nil }
+					}
+					tc.steps[i].do = func(ctx context.Context) error {
+						ran = append(ran, s.name)
+						return do(ctx)
+					}
+				}
+				began := time.Now()
+				err := stopInOrder(slog.New(slog.NewTextHandler(io.Discard, nil)), 10*time.Second, tc.steps)
+				if took := time.Since(began); took > tc.took {
+					t.Errorf("took %s, want at most %s", took, tc.took)
+				}
+				if text := errorText(err); text != tc.want {
+					t.Errorf("got error %q, want %q", text, tc.want)
+				}
+				if !slices.IsSorted(ran) || len(ran) != len(tc.steps) {
+					t.Errorf("ran %v", ran)
+				}
+				close(release)
+				synctest.Wait()
+			})
+		})
+	}
+	_ = hang
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return strings.TrimSpace(err.Error())
+}
