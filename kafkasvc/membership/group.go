@@ -66,8 +66,8 @@ func (g *Generation) Rejoin(reason error) { g.Lease.End(fmt.Errorf("rejoin: %w",
 // Handler owns the shards that the group assigns. Its methods are called in turns, never at once: Assigned,
 // Revoked, Assigned, Revoked … A Revoked follows each Assigned, also when Run stops.
 type Handler interface {
-	// Assigned starts the tenures of g. The lease is valid when it is called. It must return at once: loading
-	// goes on beside it.
+	// Assigned starts the tenures of g. The lease has been valid before it is called. It must return at once:
+	// loading goes on beside it.
 	Assigned(g *Generation)
 	// Revoked locks the gate at once, then drains at most until ctx ends, and returns. The lease has ended
 	// before it is called; the member rejoins or leaves the group after it has returned.
@@ -287,7 +287,7 @@ func (l *life) hold(ctx context.Context, gen *kafka.Generation) {
 	})
 	// Without a good heartbeat nothing could be served anyhow, so that nobody has to think of a generation
 	// that has no lease yet.
-	if err := g.Lease.WaitHeartbeatAfter(ctx, never); err == nil && ctx.Err() == nil {
+	if err := g.Lease.wait(ctx, never); err == nil && ctx.Err() == nil {
 		m.began(g)
 		keeper.Go(func() { m.tellLapses(ctx, g) })
 		m.handler.Assigned(g)

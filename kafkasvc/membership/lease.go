@@ -102,6 +102,11 @@ func (l *Lease) WaitHeartbeatAfter(ctx context.Context, t time.Duration) error {
 	case l.poke <- struct{}{}:
 	default: // one is asked for already, and it is still to be sent
 	}
+	return l.wait(ctx, t)
+}
+
+// wait waits for a heartbeat that was sent after t.
+func (l *Lease) wait(ctx context.Context, t time.Duration) error {
 	for {
 		l.mu.Lock()
 		if l.err != nil {

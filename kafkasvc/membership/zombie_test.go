@@ -19,7 +19,7 @@ func TestZombie_LeaseLapsesBeforeThereIsANewOwner(t *testing.T) {
 	shortSession := DefaultTimeouts()
 	shortSession.Session = 1701 * time.Millisecond
 	slowHeartbeat := DefaultTimeouts()
-	slowHeartbeat.Heartbeat = 2 * time.Second
+	slowHeartbeat.Heartbeat = 900 * time.Millisecond // kfake begins the rebalance timeout anew with each rejoin; above the rpc timeout, others would give up
 
 	for _, tt := range []struct {
 		name  string
@@ -42,13 +42,16 @@ func TestZombie_LeaseLapsesBeforeThereIsANewOwner(t *testing.T) {
 						name := fmt.Sprintf("%s, %s, phase %d", cut, event, phase)
 						inTimeOf(t, name, tt.times, func(t *testing.T, g *group) {
 							margin := zombie(t, g, cut, event, time.Duration(phase)*g.times.Heartbeat/12)
-							smallest = min(smallest, margin)
+							if cut == "both" { // else it may have left in good order
+								smallest = min(smallest, margin)
+							}
 						})
 					}
 				}
 			}
-			t.Logf("smallest margin between the end of a lease and the next owner: %v", smallest)
-			if smallest < tt.times.Margin {
+			// Not even a lease that nothing but its clock ended would have met the next owner.
+			t.Logf("smallest margin between what a heartbeat is worth and the next owner: %v", smallest)
+			if smallest < tt.times.Margin || smallest == time.Hour {
 				t.Errorf("smallest margin %v, promised %v", smallest, tt.times.Margin)
 			}
 		})
@@ -116,5 +119,5 @@ func zombie(t *testing.T, g *group, cut, event string, phase time.Duration) time
 	}
 	g.board.mu.Lock()
 	defer g.board.mu.Unlock()
-	return g.board.margin
+	return g.board.margin[old]
 }
