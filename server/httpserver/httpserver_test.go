@@ -286,6 +286,7 @@ func TestRoutes_HealthReadinessAndHeaders(t *testing.T) {
 	reasons := []Reason{{Shard: &three, State: "LOADING", Reason: "loading: offset 1 of 9"}}
 	ready := false
 	_, address := serve(t, func(c *Config) {
+		c.Page = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") })
 		c.Ready = func() []Reason {
 			if ready {
 				return nil
@@ -304,8 +305,9 @@ func TestRoutes_HealthReadinessAndHeaders(t *testing.T) {
 		{"GET", "/readyz", true, 200, `{"status":"ready","reasons":[]}`},
 		{"HEAD", "/readyz", false, 503, ""},
 		{"POST", "/readyz", true, 405, "Method Not Allowed"},
-		{"GET", "/", true, 404, "404 page not found"},
-		{"GET", "/nowhere", true, 404, "404 page not found"},
+		{"GET", "/", true, 200, "page"},
+		{"GET", "/nowhere", true, 200, "page"},
+		{"POST", "/", true, 405, "Method Not Allowed"},
 	} {
 		ready = tc.ready
 		r, _ := http.NewRequest(tc.method, "http://"+address+tc.path, nil)

@@ -87,9 +87,21 @@ func (s *Server) routes(cfg Config) http.Handler {
 	mux.Handle("GET /healthz", http.HandlerFunc(health))
 	mux.Handle("GET /readyz", readiness(cfg.Ready))
 	if cfg.Page != nil {
-		mux.Handle("GET /", cfg.Page)
+		mux.Handle("/", readOnly(cfg.Page))
 	}
 	return secure(deadlines(cfg.Limits.WriteTimeout, mux))
+}
+
+// readOnly: a pattern with a method would conflict with /graphql, which takes all.
+func readOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // endWithServer ends the context of a stream or socket when the server stops, with the cause ErrStopping.
