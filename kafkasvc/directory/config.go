@@ -48,8 +48,8 @@ type Hooks struct {
 	// (old is zero), and when the topics were deleted and created again. It locks the gate and drops all
 	// local data that were not built from life now. It is called again until it succeeds.
 	NewLife func(ctx context.Context, old, now Life) error
-	// Rebuilt: within the same life the view was dropped, because the topic lost records, and has been read
-	// again from the start. Owners announce their rooms again (AnnounceRooms).
+	// Rebuilt: the topic lost records, so the view was dropped within the same life and is being read again from
+	// the start. Owners announce their rooms again (AnnounceRooms).
 	Rebuilt func()
 	// OwnerChanged: Owner(shard) answers something else now.
 	OwnerChanged func(shard domain.ShardID)

@@ -28,13 +28,14 @@ type Directory struct {
 	stats   stats
 
 	proposal Life // of the tail: the Home that it appends where there is none
-	rebuilt  bool // of the tail: Rebuilt has to be called
 
 	mu      sync.Mutex // never held across I/O or a callback
 	pos     Position   // committed
 	owners  map[domain.ShardID]OwnerEntry
 	feed    *feed
 	epoch   uint64             // counts views: one more whenever the view was dropped
+	whole   bool               // the view has reached an end of the topic since it was dropped
+	broken  error              // why the view has to be dropped; nil: it has not
 	follows bool               // the tail reads, and what it read before is what the log holds
 	why     error              // while it does not follow: why
 	detach  context.CancelFunc // ends the tail's present reading, so that it looks at the first record again
@@ -52,7 +53,11 @@ func New(cfg Config) (*Directory, error) {
 		return nil, fmt.Errorf("directory: %d shards: want 1 to %d", cfg.Shards, maxShards)
 	}
 	pos, owners, err := cfg.Store.Load()
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrViewLost):
+		cfg.Log.Warn("the stored directory cannot be used: reading it again", "err", err)
+		pos, owners = Position{}, nil
+	case err != nil:
 		return nil, fmt.Errorf("load the directory from the local store: %w", err)
 	}
 	d := &Directory{
@@ -64,6 +69,7 @@ func New(cfg Config) (*Directory, error) {
 		stopped: make(chan struct{}),
 		pos:     pos,
 		owners:  ownerMap(owners),
+		whole:   pos.Life != Life{},
 		feed:    newFeed(pos.Rooms),
 		why:     errors.New("starting"),
 		news:    make(chan struct{}),

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/chathome/chathome/domain"
 )
 
@@ -13,7 +15,7 @@ import (
 func (d *Directory) establish(ctx context.Context, r Reader, known Position) (life Life, at domain.Offset, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*d.cfg.RPCTimeout)
 	defer cancel()
-	if known.Life.Home != (Life{}.Home) {
+	if known.Life.Home != uuid.Nil {
 		same, err := d.sameLife(ctx, r, known)
 		if err == nil && same {
 			return known.Life, known.HomeAt, nil
@@ -74,7 +76,7 @@ func (d *Directory) firstHome(ctx context.Context, r Reader) (Life, domain.Offse
 // proposeHome appends a Home and returns the offset behind it. The same one at every try of this process: of several copies
 // the first holds.
 func (d *Directory) proposeHome(ctx context.Context) (end domain.Offset, err error) {
-	if d.proposal.Home == (Life{}.Home) {
+	if d.proposal.Home == uuid.Nil {
 		d.proposal = Life{Home: d.cfg.NewHome(), Shards: d.cfg.Shards}
 	}
 	value, err := encodeHome(d.proposal)
@@ -91,8 +93,8 @@ func (d *Directory) proposeHome(ctx context.Context) (end domain.Offset, err err
 // adopt makes life the one that is answered of. Whoever follows the list of the life before is told that its cursors
 // mean nothing any more.
 func (d *Directory) adopt(ctx context.Context, old Position, life Life, at domain.Offset) error {
-	if old.Life.Home != (Life{}.Home) {
-		d.endFeed(life)
+	if old.Life.Home != uuid.Nil {
+		d.endFeed(otherCursors(life))
 	}
 	if err := d.cfg.Hooks.NewLife(ctx, old.Life, life); err != nil {
 		return fmt.Errorf("drop the local data of another life: %w", err)
@@ -109,24 +111,51 @@ func (d *Directory) adopt(ctx context.Context, old Position, life Life, at domai
 	return nil
 }
 
-// rebuild drops the view: within the same life the topic does not hold what was read from it.
-func (d *Directory) rebuild(pos Position) error {
-	d.cfg.Log.Error("the directory topic lost records: reading it again from the start", "offset", pos.Next)
-	d.stats.rebuilds.Add(1)
-	d.endFeed(pos.Life)
+// rebuild drops the view within the same life. damaged: the topic does not hold what was read from it, so the order of
+// the list may be another one now; otherwise only the local copy is lost.
+func (d *Directory) rebuild(pos Position, damaged bool) error {
+	if damaged {
+		d.endFeed(otherCursors(pos.Life))
+	} else {
+		d.endFeed(unreadable(resourceLocal)) // the cursors stay good
+	}
 	if err := d.restart(Position{Life: pos.Life, HomeAt: pos.HomeAt, Next: pos.HomeAt}); err != nil {
 		return err
 	}
-	d.cfg.Hooks.Alarm(Alarm{Kind: AlarmDirectoryDamaged, Have: 0, Want: int64(pos.Next)})
+	d.stats.rebuilds.Add(1)
+	d.cfg.Log.Error("the view of the directory was dropped: reading the topic again from the start",
+		"offset", pos.Next, "damaged", damaged)
+	if damaged {
+		d.cfg.Hooks.Alarm(Alarm{Kind: AlarmDirectoryDamaged, Want: int64(pos.Next)})
+		d.cfg.Hooks.Rebuilt()
+	}
 	return nil
 }
 
-func (d *Directory) endFeed(now Life) {
+// otherCursors ends a list whose cursors mean nothing in now. It names the only position that is known yet.
+func otherCursors(now Life) error {
+	start := domain.ListCursor{Home: now.Home}.String()
+	return &domain.CursorOutOfRangeError{Oldest: start, Newest: start}
+}
+
+func (d *Directory) endFeed(err error) {
 	d.mu.Lock()
 	f := d.feed
 	d.mu.Unlock()
-	start := domain.ListCursor{Home: now.Home}.String()
-	f.end(&domain.CursorOutOfRangeError{Oldest: start, Newest: start})
+	f.end(err)
+}
+
+// noteLoss notes that the store has lost the view, and returns err. The tail reads the topic again.
+func (d *Directory) noteLoss(err error) error {
+	if errors.Is(err, ErrViewLost) {
+		d.update(func() {
+			d.broken, d.follows, d.why = err, false, err
+			if d.detach != nil {
+				d.detach()
+			}
+		})
+	}
+	return err
 }
 
 func (d *Directory) restart(pos Position) error {
@@ -141,6 +170,7 @@ func (d *Directory) restart(pos Position) error {
 		d.pos = pos
 		d.owners = make(map[domain.ShardID]OwnerEntry)
 		d.epoch++
+		d.whole, d.broken = false, nil
 		if d.feed.Err() != nil {
 			d.feed = newFeed(0)
 		}

@@ -21,13 +21,13 @@ func unreadable(resource string) error {
 
 // ChatRoom implements domain.Directory.
 func (d *Directory) ChatRoom(ctx context.Context, id uuid.UUID) (domain.ChatRoomInfo, error) {
-	r, ok, err := d.store.Room(id)
+	r, ok, err := d.room(id)
 	for err == nil && !ok {
 		epoch, cerr := d.catchUp(ctx, false)
 		if cerr != nil {
 			return domain.ChatRoomInfo{}, unreadable(resourceDirectory)
 		}
-		if r, ok, err = d.store.Room(id); err == nil && !ok && d.still(epoch) {
+		if r, ok, err = d.room(id); err == nil && !ok && d.still(epoch) {
 			return domain.ChatRoomInfo{}, &domain.UnknownChatRoomError{ID: id}
 		}
 	}
@@ -39,8 +39,18 @@ func (d *Directory) ChatRoom(ctx context.Context, id uuid.UUID) (domain.ChatRoom
 
 // Room answers from the local view alone, without asking anybody; for an owner that lost a room's name.
 func (d *Directory) Room(id uuid.UUID) (domain.ChatRoomInfo, bool) {
-	r, ok, err := d.store.Room(id)
+	r, ok, err := d.room(id)
 	return r.Info, ok && err == nil
+}
+
+func (d *Directory) room(id uuid.UUID) (domain.ListedRoom, bool, error) {
+	r, ok, err := d.store.Room(id)
+	return r, ok, d.noteLoss(err)
+}
+
+func (d *Directory) rooms(after domain.Serial, limit int) ([]domain.ListedRoom, error) {
+	rooms, err := d.store.Rooms(after, limit)
+	return rooms, d.noteLoss(err)
 }
 
 func (d *Directory) still(epoch uint64) bool {
@@ -49,12 +59,18 @@ func (d *Directory) still(epoch uint64) bool {
 	return d.epoch == epoch
 }
 
-// ChatRooms implements domain.Directory.
-func (d *Directory) ChatRooms(_ context.Context, after domain.Serial, limit int) ([]domain.ListedRoom, bool, error) {
-	if d.Home() == uuid.Nil {
-		return nil, false, unreadable(resourceDirectory)
+// ChatRooms implements domain.Directory. While the view is read again after a loss it waits, so that nobody sees the
+// list shrink.
+func (d *Directory) ChatRooms(ctx context.Context, after domain.Serial, limit int) ([]domain.ListedRoom, bool, error) {
+	d.mu.Lock()
+	whole := d.whole
+	d.mu.Unlock()
+	if !whole {
+		if _, err := d.catchUp(ctx, false); err != nil {
+			return nil, false, unreadable(resourceDirectory)
+		}
 	}
-	rooms, err := d.store.Rooms(after, limit+1)
+	rooms, err := d.rooms(after, limit+1)
 	if err != nil {
 		return nil, false, unreadable(resourceLocal)
 	}
@@ -85,7 +101,7 @@ func (d *Directory) Resolve(ctx context.Context, c domain.ListCursor) (domain.Se
 }
 
 func (d *Directory) place(c domain.ListCursor) (domain.Serial, error) {
-	rooms, err := d.store.Rooms(c.Serial-1, 1)
+	rooms, err := d.rooms(c.Serial-1, 1)
 	switch {
 	case err != nil:
 		return 0, unreadable(resourceLocal)
@@ -101,7 +117,7 @@ func (d *Directory) outOfRange() error {
 	if pos.Rooms == 0 {
 		return &domain.CursorOutOfRangeError{}
 	}
-	rooms, err := d.store.Rooms(pos.Rooms-1, 1)
+	rooms, err := d.rooms(pos.Rooms-1, 1)
 	if err != nil || len(rooms) == 0 {
 		return unreadable(resourceLocal)
 	}

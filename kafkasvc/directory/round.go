@@ -102,7 +102,7 @@ func (d *Directory) rounds(ctx context.Context) {
 func (d *Directory) round(ctx context.Context, reader Reader, r *round) (epoch uint64, err error) {
 	for {
 		var pos Position
-		if err := d.await(ctx, func() bool { pos, epoch = d.pos, d.epoch; return d.follows }); err != nil {
+		if err = d.await(ctx, func() bool { pos, epoch = d.pos, d.epoch; return d.follows }); err != nil {
 			return 0, errors.Join(err, d.Ready())
 		}
 		if r.life && !d.lifeSeen() {
@@ -135,6 +135,7 @@ func (d *Directory) round(ctx context.Context, reader Reader, r *round) (epoch u
 			return 0, errors.Join(err, d.Ready())
 		}
 		if same {
+			d.update(func() { d.whole = d.whole || d.epoch == epoch })
 			return epoch, nil
 		}
 	}
@@ -151,7 +152,12 @@ func (d *Directory) presentEnd(ctx context.Context, pos Position) (end domain.Of
 		}
 		d.fault()
 	}
-	value, err := encodeBarrier(pos.Life.Home)
+	return d.appendBarrier(ctx, pos.Life)
+}
+
+// appendBarrier appends a record that means nothing: everything acknowledged before lies below the end it returns.
+func (d *Directory) appendBarrier(ctx context.Context, life Life) (end domain.Offset, err error) {
+	value, err := encodeBarrier(life.Home)
 	if err != nil {
 		return 0, err
 	}

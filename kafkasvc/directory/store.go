@@ -1,6 +1,8 @@
 package directory
 
 import (
+	"errors"
+
 	"github.com/google/uuid"
 
 	"github.com/chathome/chathome/domain"
@@ -32,6 +34,10 @@ type Changes struct {
 	Rooms    []domain.ListedRoom // new ones, in order of serial
 	Owners   []OwnerEntry        // at most one a shard
 }
+
+// ErrViewLost is what a Store answers, wrapped, when what it held is gone or contradicts itself, until it is Reset. The
+// directory then reads the topic again.
+var ErrViewLost = errors.New("directory: the stored view is lost")
 
 // Store keeps the view, so that a restart reads only what is new and memory does not grow with the rooms. Reads may run
 // beside each other and beside one write.

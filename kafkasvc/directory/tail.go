@@ -50,10 +50,17 @@ func (d *Directory) attach(ctx context.Context, r Reader) error {
 		return err
 	}
 	looked := time.Now()
-	if life != pos.Life || at != pos.HomeAt {
-		if err := d.adopt(ctx, pos, life, at); err != nil {
-			return err
-		}
+	d.mu.Lock()
+	broken := d.broken
+	d.mu.Unlock()
+	switch {
+	case life != pos.Life || at != pos.HomeAt:
+		err = d.adopt(ctx, pos, life, at)
+	case broken != nil:
+		err = d.rebuild(pos, false)
+	}
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -67,19 +74,18 @@ func (d *Directory) attach(ctx context.Context, r Reader) error {
 		if same, serr := d.sameLife(ctx, r, pos); serr != nil || !same {
 			return errors.Join(err, serr) // the next attach finds out
 		}
-		if rerr := d.rebuild(pos); rerr != nil {
+		if rerr := d.rebuild(pos, true); rerr != nil {
 			return rerr
 		}
-		d.rebuilt = true
 	}
-	return err
+	return d.noteLoss(err)
 }
 
 // follow reads on from the view's position until a fault. First it reads the last record of the view again: a log that
 // was cut and grew on shows there.
 func (d *Directory) follow(ctx context.Context, r Reader) error {
 	pos := d.position()
-	from, verify := pos.Next, pos.Next > pos.HomeAt
+	from, verify, pushed := pos.Next, pos.Next > pos.HomeAt, false
 	if verify {
 		from--
 	}
@@ -118,8 +124,15 @@ func (d *Directory) follow(ctx context.Context, r Reader) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
-		if !verify {
+		switch {
+		case !verify:
 			d.back()
+		case !pushed:
+			// The log may end just there, and then nothing ever comes to tell: say something.
+			if _, err := d.appendBarrier(ctx, pos.Life); err != nil {
+				return err
+			}
+			pushed = true
 		}
 	}
 }
@@ -152,7 +165,7 @@ func (d *Directory) commit(f *fold) error {
 }
 
 func (d *Directory) knows(id uuid.UUID) (bool, error) {
-	_, ok, err := d.store.Room(id)
+	_, ok, err := d.room(id)
 	if err != nil {
 		return false, fmt.Errorf("read the local directory: %w", err)
 	}
@@ -184,8 +197,4 @@ func (d *Directory) back() {
 	d.update(func() { d.follows, d.why = true, nil })
 	pos := d.position()
 	d.cfg.Log.Info("the directory follows its topic", "home", pos.Life.Home, "offset", pos.Next, "rooms", pos.Rooms)
-	if d.rebuilt {
-		d.rebuilt = false
-		d.cfg.Hooks.Rebuilt()
-	}
 }
