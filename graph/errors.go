@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"time"
 
@@ -167,19 +168,17 @@ func outcomeUnknown() told {
 	}
 }
 
-// tellRequestError is for errors that gqlgen, the parser, or an extension made.
+// tellRequestError is for errors that the parser, an extension or a transport made: who gives an error a code
+// means it for clients. Those of gqlgen without a code are faults of the program.
 func tellRequestError(ctx context.Context, e *gqlerror.Error) (told, bool) {
-	code, _ := e.Extensions["code"].(string)
-	switch code {
+	switch code, _ := e.Extensions["code"].(string); code {
+	case "":
+		return tellIntrospectionOff(ctx)
 	case errcode.ParseFailed, errcode.ValidationFailed:
 		return told{code: CodeBadRequest, message: e.Message}, true
-	case CodeBadRequest, CodeUnauthenticated, CodeForbidden, CodeRateLimited, CodeOverloaded:
-		return told{code: code, message: e.Message, extensions: clone(e.Extensions)}, true
+	default:
+		return told{code: code, message: e.Message, extensions: maps.Clone(e.Extensions)}, true
 	}
-	if e.Err == nil && graphql.GetFieldContext(ctx) == nil { // before execution: about the request
-		return told{code: CodeBadRequest, message: e.Message}, true
-	}
-	return tellIntrospectionOff(ctx)
 }
 
 // tellIntrospectionOff: gqlgen says it with a plain error, so the field has to tell.
@@ -213,12 +212,4 @@ func orNull(s string) any {
 		return nil
 	}
 	return s
-}
-
-func clone(m map[string]any) map[string]any {
-	c := make(map[string]any, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }

@@ -144,10 +144,11 @@ func UnmarshalDateTime(v any) (domain.Millis, error) {
 		return 0, refuse("a DateTime must be a JSON string, not %s", kind(v))
 	}
 	t, err := time.Parse(dateTime, s)
-	if err != nil {
+	m := domain.MillisOf(t)
+	if err != nil || FormatDateTime(m) != s { // Parse also takes a comma for the point
 		return 0, refuse("a DateTime must be RFC 3339 in UTC with exactly three decimals")
 	}
-	return domain.MillisOf(t), nil
+	return m, nil
 }
 
 // kind names the JSON kind of v for people.
