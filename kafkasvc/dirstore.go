@@ -2,7 +2,9 @@ package kafkasvc
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -12,7 +14,28 @@ import (
 )
 
 // directoryStore keeps the directory's view in the local store. It implements directory.Store.
-type directoryStore struct{ store *local.Store }
+//
+// It holds on to the key space that Load or Reset took. When the store is started anew after a fault, that one is stale
+// and says so, until the directory has Reset the view: an empty store must not look like a view without rooms.
+type directoryStore struct {
+	store *local.Store
+	view  atomic.Pointer[local.DirectoryStore]
+}
+
+func newDirectoryStore(store *local.Store) *directoryStore {
+	s := &directoryStore{store: store}
+	s.view.Store(store.Directory())
+	return s
+}
+
+// viewError tells the directory to read its topic again where the local data are gone or contradict themselves. A fault of
+// the whole store is waited out: watchStore starts it anew.
+func viewError(err error) error {
+	if errors.Is(err, local.ErrStale) || errors.Is(err, local.ErrCorrupt) && !errors.Is(err, local.ErrFault) {
+		return fmt.Errorf("%w: %w", directory.ErrViewLost, err)
+	}
+	return err
+}
 
 // The position of a view: home id, shards, offset of the Home, next offset, hash, rooms.
 const markLen = 16 + 4 + 8 + 8 + 8 + 8
@@ -37,8 +60,12 @@ func readMark(b []byte) (p directory.Position) {
 }
 
 // Load implements directory.Store.
-func (s directoryStore) Load() (directory.Position, []directory.OwnerEntry, error) {
-	d := s.store.Directory()
+func (s *directoryStore) Load() (directory.Position, []directory.OwnerEntry, error) {
+	p, owners, err := load(s.view.Load())
+	return p, owners, viewError(err)
+}
+
+func load(d *local.DirectoryStore) (directory.Position, []directory.OwnerEntry, error) {
 	b, err := d.Mark()
 	if err != nil || b == nil {
 		return directory.Position{}, nil, err
@@ -51,8 +78,15 @@ func (s directoryStore) Load() (directory.Position, []directory.OwnerEntry, erro
 	if err != nil {
 		return directory.Position{}, nil, err
 	}
-	if next != 0 && next != p.Next {
+	if next != p.Next && !(next == 0 && p.Next == p.HomeAt) { // the latter: nothing read yet
 		return directory.Position{}, nil, fmt.Errorf("%w: two positions of the directory", local.ErrCorrupt)
+	}
+	rooms, err := d.RoomCount()
+	if err != nil {
+		return directory.Position{}, nil, err
+	}
+	if rooms != p.Rooms {
+		return directory.Position{}, nil, fmt.Errorf("%w: rooms of the directory are missing", local.ErrCorrupt)
 	}
 	entries, err := d.Owners()
 	owners := make([]directory.OwnerEntry, len(entries))
@@ -63,18 +97,20 @@ func (s directoryStore) Load() (directory.Position, []directory.OwnerEntry, erro
 }
 
 // Room implements directory.Store.
-func (s directoryStore) Room(id uuid.UUID) (domain.ListedRoom, bool, error) {
-	return s.store.Directory().Room(id)
+func (s *directoryStore) Room(id uuid.UUID) (domain.ListedRoom, bool, error) {
+	r, ok, err := s.view.Load().Room(id)
+	return r, ok, viewError(err)
 }
 
 // Rooms implements directory.Store.
-func (s directoryStore) Rooms(after domain.Serial, limit int) ([]domain.ListedRoom, error) {
-	return s.store.Directory().Rooms(after, limit)
+func (s *directoryStore) Rooms(after domain.Serial, limit int) ([]domain.ListedRoom, error) {
+	rooms, err := s.view.Load().Rooms(after, limit)
+	return rooms, viewError(err)
 }
 
 // Commit implements directory.Store.
-func (s directoryStore) Commit(c directory.Changes) error {
-	e := s.store.Directory().Edit()
+func (s *directoryStore) Commit(c directory.Changes) error {
+	e := s.view.Load().Edit()
 	for _, r := range c.Rooms {
 		e.PutRoom(r)
 	}
@@ -83,13 +119,18 @@ func (s directoryStore) Commit(c directory.Changes) error {
 	}
 	e.SetOffset(c.Position.Next)
 	e.SetMark(mark(c.Position))
-	return e.Commit()
+	return viewError(e.Commit())
 }
 
 // Reset implements directory.Store.
-func (s directoryStore) Reset(p directory.Position) error {
-	e := s.store.Directory().Edit()
+func (s *directoryStore) Reset(p directory.Position) error {
+	view := s.store.Directory()
+	e := view.Edit()
 	e.Restart()
 	e.SetMark(mark(p))
-	return e.Commit()
+	if err := e.Commit(); err != nil {
+		return err
+	}
+	s.view.Store(view)
+	return nil
 }

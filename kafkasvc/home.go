@@ -58,7 +58,7 @@ func New(cfg Config) (*Home, error) {
 		ClientID: "chathome-" + cfg.InstanceID, RPCTimeout: cfg.Timeouts.RPC, Log: cfg.Log,
 	})
 	h.dir, err = directory.New(directory.Config{
-		Topic: directoryLog{h}, Store: directoryStore{h.store}, Shards: cfg.Shards, Instance: cfg.instance(), Log: cfg.Log,
+		Topic: directoryLog{h}, Store: newDirectoryStore(h.store), Shards: cfg.Shards, Instance: cfg.instance(), Log: cfg.Log,
 		Partitions: h.countPartitions,
 		Hooks: directory.Hooks{
 			NewLife:      h.newLife,
