@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/chathome/chathome/domain"
@@ -49,6 +50,8 @@ type Config struct {
 	Log   *slog.Logger     // nil: none
 	// Alarm hears of what a person has to look at, by kind; nil: none. It must not block.
 	Alarm func(kind string)
+
+	storeFS vfs.FS // nil: the operating system's; tests fill it up
 }
 
 // Names of the topics of a home.

@@ -93,7 +93,7 @@ func load(d *local.DirectoryStore) (directory.Position, []directory.OwnerEntry, 
 	for i, e := range entries {
 		owners[i] = directory.OwnerEntry{Shard: e.Shard, Life: e.Life, Owner: domain.Owner{Instance: e.Instance, Version: e.Version}}
 	}
-	return p, owners, err
+	return p, owners, viewError(err)
 }
 
 // Room implements directory.Store.

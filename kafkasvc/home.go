@@ -45,7 +45,7 @@ func New(cfg Config) (*Home, error) {
 	if err := cfg.Timeouts.Validate(); err != nil {
 		return nil, err
 	}
-	store, err := local.Open(local.Config{Dir: cfg.DataDir, Log: cfg.Log})
+	store, err := local.Open(local.Config{Dir: cfg.DataDir, FS: cfg.storeFS, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("open the local store: %w", err)
 	}

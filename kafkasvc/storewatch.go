@@ -3,6 +3,8 @@ package kafkasvc
 import (
 	"context"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // storeRetry is the time between attempts to start a failed local store anew: a full disk takes a person.
@@ -33,6 +35,8 @@ func (h *Home) watchStore(ctx context.Context) error {
 				return err
 			}
 		}
+		h.dir.Room(uuid.UUID{}) // makes the directory notice that its view is gone
+		h.announceAgain()
 		h.lg.Info("the local store was started anew")
 	}
 }
