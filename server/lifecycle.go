@@ -44,6 +44,10 @@ const (
 	brokerTime = time.Second // the same for the embedded broker
 )
 
+// lastEventTime is for the last event of each subscription, which ends when the gate is locked: it says why, and
+// where to go. There is nothing to wait for, because nobody may be listening.
+const lastEventTime = 100 * time.Millisecond
+
 var errEndedByItself = errors.New("the chat home ended by itself")
 
 // run serves until the first signal or a fault, then stops in order. A nil error is a clean stop.
@@ -94,6 +98,7 @@ func (i *instance) stop(leave context.CancelFunc, left <-chan struct{}) error {
 			}
 		}},
 		{name: "close streams and sockets", limit: socketTime, do: func(ctx context.Context) error {
+			time.Sleep(lastEventTime)
 			if err := i.http.Shutdown(ctx); err != nil {
 				i.log.Info("closed connections that did not end by themselves", "err", err)
 			}

@@ -40,7 +40,10 @@ func (p process) serve(cfg config.Config, secrets config.Secrets) error {
 	if err != nil {
 		return errors.Join(err, kafka.close(), listener.Close())
 	}
-	i := newInstance(cfg, house, listener, log)
+	i, err := newInstance(cfg, house, listener, log)
+	if err != nil {
+		return errors.Join(err, house.Close(), kafka.close(), listener.Close())
+	}
 	if cfg.Embedded() {
 		i.broker = kafka.close
 	}
@@ -52,7 +55,7 @@ func (p process) serve(cfg config.Config, secrets config.Secrets) error {
 }
 
 // newInstance puts HTTP and GraphQL around a home.
-func newInstance(cfg config.Config, house home, listener net.Listener, log *slog.Logger) *instance {
+func newInstance(cfg config.Config, house home, listener net.Listener, log *slog.Logger) (*instance, error) {
 	i := &instance{log: log, home: house, listener: listener, budget: cfg.ShutdownTimeout}
 	var page http.Handler
 	if cfg.GraphiQL {
@@ -70,7 +73,7 @@ func newInstance(cfg config.Config, house home, listener net.Listener, log *slog
 		Limits: httpserver.DefaultLimits(),
 		Log:    log,
 	})
-	return i
+	return i, nil
 }
 
 // reachable is the listen address as one would type it: the name that was configured, the port that was got.
