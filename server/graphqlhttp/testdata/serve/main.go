@@ -13,6 +13,7 @@ import (
 	"github.com/chathome/chathome/domain/domaintest"
 	"github.com/chathome/chathome/graph"
 	"github.com/chathome/chathome/server/fanout"
+	"github.com/chathome/chathome/server/graphiql"
 	"github.com/chathome/chathome/server/graphqlhttp"
 	"github.com/chathome/chathome/server/httpserver"
 	"github.com/chathome/chathome/server/sse"
@@ -51,4 +52,10 @@ func main() {
 	log.Fatal(s.Serve(l))
 }
 
-func page() http.Handler { return nil }
+func page() http.Handler {
+	p, err := graphiql.New()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return p
+}
