@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/google/uuid"
+
 	"github.com/chathome/chathome/domain"
 )
 
@@ -130,7 +132,10 @@ func (d *Directory) publish(ctx context.Context, epoch uint64, values [][]byte) 
 // instance's own view has them; it tries until ctx ends. Rooms that are known already cost nothing. An error means:
 // perhaps announced, and a repetition does no harm. ErrNewLife: do not repeat.
 func (d *Directory) Announce(ctx context.Context, infos ...domain.ChatRoomInfo) error {
-	life := d.Life()
+	var life Life
+	if err := d.await(ctx, func() bool { life = d.pos.Life; return life != Life{} }); err != nil {
+		return fmt.Errorf("announce rooms: %w", err)
+	}
 	for {
 		epoch, values, err := d.missing(life, infos)
 		if err != nil {
@@ -196,6 +201,9 @@ func (d *Directory) AnnounceRooms(ctx context.Context, each func(func(domain.Cha
 	infos := make([]domain.ChatRoomInfo, 0, batchRecords)
 	var fault error
 	err := each(func(info domain.ChatRoomInfo) bool {
+		if info.ID == uuid.Nil {
+			return true // only a damaged log holds such a room, and nobody could ask for it
+		}
 		if known, err := d.knows(info.ID); err != nil || known {
 			fault = err
 			return err == nil

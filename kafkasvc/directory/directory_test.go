@@ -731,3 +731,73 @@ func TestStopped_AnswersAtOnce(t *testing.T) {
 		}
 	})
 }
+
+func TestTail_LostStoreIsReadAgainAndNothingIsUnknownMeanwhile(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		topic := newMemTopic()
+		a := run(t, topic.as("a"), "a", newMemStore())
+		life := a.life()
+		a.announce(1, 2, 3)
+		if err := a.AnnounceOwner(bounded(t), a.Claim(1), 5); err != nil {
+			t.Fatal(err)
+		}
+		feed, cursor := a.Feed(), a.Cursor(a.list()[1])
+		a.store.lose()
+		var over *domain.OverloadedError
+		if _, err := a.ChatRoom(bounded(t), roomID(1)); err != nil && !errors.As(err, &over) {
+			t.Fatalf("lookup over a lost store: %v", err)
+		}
+		if _, _, err := a.ChatRooms(bounded(t), 0, 10); err != nil && !errors.As(err, &over) {
+			t.Fatalf("list over a lost store: %v", err)
+		}
+		time.Sleep(time.Second)
+		if got := sameLists(t, a); len(got) != 3 || a.Life() != life || a.Owner(1).Version != 5 {
+			t.Fatalf("list %v, owner %v", got, a.Owner(1))
+		}
+		if s, err := a.Resolve(bounded(t), cursor); s != 2 || err != nil {
+			t.Fatalf("cursor: %d, %v", s, err)
+		}
+		if err := feed.Err(); !errors.As(err, &over) || a.Feed() == feed {
+			t.Fatalf("the feed: %v", err)
+		}
+		if len(a.lives) != 1 || len(a.alarms) != 0 {
+			t.Fatalf("lives %v, alarms %v", a.lives, a.alarms)
+		}
+	})
+}
+
+func TestNew_TakesALostStoreForAnEmptyOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		topic := newMemTopic()
+		store := newMemStore()
+		a := run(t, topic.as("a"), "a", store)
+		life := a.life()
+		a.announce(1, 2)
+		a.stop()
+		store.lose()
+		b := run(t, topic.as("b"), "b", store)
+		if b.life() != life || len(sameLists(t, b)) != 2 {
+			t.Fatalf("life %v, list %v", b.Life(), b.list())
+		}
+	})
+}
+
+func TestLife_DeletedRecordsTakeTheHomeAlong(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		topic := newMemTopic()
+		a := run(t, topic.as("a"), "a", newMemStore())
+		old := a.life()
+		a.announce(1, 2)
+		topic.do(func() { topic.start, topic.values = topic.end(), nil })
+		b := run(t, topic.as("b"), "b", newMemStore())
+		now := b.life()
+		time.Sleep(10 * time.Second)
+		if now == old || a.life() != now {
+			t.Fatalf("lives %v, %v, %v", old, now, a.Life())
+		}
+		b.announce(3)
+		if got := sameLists(t, a, b); len(got) != 1 {
+			t.Fatalf("list %v", got)
+		}
+	})
+}

@@ -175,6 +175,15 @@ func (s *memStore) setFault(err error) {
 	s.fault = err
 }
 
+// lose drops everything behind the directory's back.
+func (s *memStore) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pos, s.rooms, s.fault = Position{}, nil, ErrViewLost
+	clear(s.owners)
+	clear(s.byID)
+}
+
 func (s *memStore) Load() (Position, []OwnerEntry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -229,10 +238,10 @@ func (s *memStore) Commit(c Changes) error {
 func (s *memStore) Reset(p Position) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.fault != nil {
+	if s.fault != nil && !errors.Is(s.fault, ErrViewLost) {
 		return s.fault
 	}
-	s.pos, s.rooms = p, nil
+	s.pos, s.rooms, s.fault = p, nil, nil
 	clear(s.owners)
 	clear(s.byID)
 	return nil
