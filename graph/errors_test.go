@@ -46,7 +46,7 @@ func TestErrors_TheTable(t *testing.T) {
 		for name, err := range map[string]error{
 			"plain": tc.err, "wrapped": fmt.Errorf("load: secret: %w", tc.err), "by gqlgen": gqlerror.WrapPath(nil, fmt.Errorf("secret: %w", tc.err)), "joined": errors.Join(errors.New("secret"), tc.err),
 		} {
-			if _, ok := tc.err.(*gqlerror.Error); ok && name != "plain" {
+			if _, ok := errors.AsType[*gqlerror.Error](tc.err); ok && name != "plain" {
 				continue
 			}
 			e := present(t.Context(), err)

@@ -111,8 +111,14 @@ func bounds(t *testing.T, x domain.Room, oldest, newest domain.Serial) {
 	}
 }
 
-// is says whether err is an E, and fails the test if not.
-func is[E error](t *testing.T, what string, err error) (e E) {
+// is fails the test unless err is an E.
+func is[E error](t *testing.T, what string, err error) {
+	t.Helper()
+	_ = as[E](t, what, err)
+}
+
+// as is err as an E, or fails the test and is nil.
+func as[E error](t *testing.T, what string, err error) (e E) {
 	t.Helper()
 	e, ok := errors.AsType[E](err)
 	if !ok {

@@ -88,7 +88,7 @@ func historyClaims() []Claim {
 				c := good
 				change(&c)
 				_, err := x.Resolve(t.Context(), c)
-				e := is[*domain.CursorOutOfRangeError](t, what, err)
+				e := as[*domain.CursorOutOfRangeError](t, what, err)
 				if e == nil {
 					continue
 				}
@@ -101,7 +101,7 @@ func historyClaims() []Claim {
 			}
 			y := s.room(t, s.create(t, "empty"))
 			_, err := y.Resolve(t.Context(), domain.Cursor{Home: s.Home.Home(), Room: y.Info().ID, Serial: 1})
-			if e := is[*domain.CursorOutOfRangeError](t, "empty room", err); e != nil && (e.Oldest != "" || e.Newest != "") {
+			if e := as[*domain.CursorOutOfRangeError](t, "empty room", err); e != nil && (e.Oldest != "" || e.Newest != "") {
 				t.Errorf("cursors %q, %q in an empty room, want none", e.Oldest, e.Newest)
 			}
 		}},

@@ -58,7 +58,7 @@ func roomClaims() []Claim {
 		{"Creating again with another name is a mutation", func(t *testing.T, s Subject) {
 			info := s.create(t, "lobby")
 			_, _, err := s.Home.CreateChatRoom(t.Context(), info.ID, "Lobby")
-			if e := is[*domain.ChatRoomMutationError](t, "create", err); e != nil && e.Existing != info {
+			if e := as[*domain.ChatRoomMutationError](t, "create", err); e != nil && e.Existing != info {
 				t.Errorf("existing %+v, want %+v", e.Existing, info)
 			}
 			if got := s.room(t, info).Info(); got != info {
@@ -106,7 +106,7 @@ func roomClaims() []Claim {
 			id := uuid.New()
 			shard, _ := s.Home.ShardOf(id)
 			_, err := s.Home.ChatRoom(t.Context(), shard, id)
-			if e := is[*domain.UnknownChatRoomError](t, "gate", err); e != nil && e.ID != id {
+			if e := as[*domain.UnknownChatRoomError](t, "gate", err); e != nil && e.ID != id {
 				t.Errorf("unknown is %s, want %s", e.ID, id)
 			}
 			_, err = s.Home.Directory().ChatRoom(t.Context(), id)

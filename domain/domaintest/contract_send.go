@@ -54,7 +54,7 @@ func sendClaims() []Claim {
 			first := send(t, x, domain.Draft{User: "alice", ClientID: "5", Text: "é"})
 			for _, text := range []string{"é ", "É", "é\n", "é\u200b", "e\u0301", " é", "\ufffd"} {
 				_, _, err := x.Send(t.Context(), domain.Draft{User: "alice", ClientID: "5", Text: text})
-				if e := is[*domain.MessageMutationError](t, fmt.Sprintf("send %q", text), err); e != nil && e.Existing != first {
+				if e := as[*domain.MessageMutationError](t, fmt.Sprintf("send %q", text), err); e != nil && e.Existing != first {
 					t.Errorf("existing %+v, want %+v", e.Existing, first)
 				}
 			}
@@ -120,7 +120,7 @@ func sendClaims() []Claim {
 				{domain.Draft{User: "alice", ClientID: "1", Text: ""}, "text REQUIRED"}, // also where the ids are taken
 			} {
 				_, _, err := x.Send(t.Context(), tc.d)
-				e := is[*domain.InvalidInputError](t, "send", err)
+				e := as[*domain.InvalidInputError](t, "send", err)
 				if e == nil {
 					continue
 				}
@@ -201,7 +201,7 @@ func sendClaims() []Claim {
 					m, _, err := x.Send(t.Context(), domain.Draft{User: "alice", ClientID: "1", Text: fmt.Sprint(i)})
 					if err == nil {
 						stored[i] = m
-					} else if e := is[*domain.MessageMutationError](t, "send", err); e != nil {
+					} else if e := as[*domain.MessageMutationError](t, "send", err); e != nil {
 						existing[i] = e.Existing
 					}
 				})

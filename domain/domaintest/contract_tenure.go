@@ -1,6 +1,7 @@
 package domaintest
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/uuid"
@@ -65,7 +66,7 @@ func tenureClaims() []Claim {
 			first := f.Err()
 			is[*domain.ShardNotOwnedError](t, "feed", first)
 			s.Open(t, x.Info().Shard)
-			if f.Err() != first {
+			if !errors.Is(f.Err(), first) {
 				t.Errorf("another reason: %v, first %v", f.Err(), first)
 			}
 			y := s.room(t, x.Info())
@@ -129,7 +130,7 @@ func tenureClaims() []Claim {
 
 func (s Subject) checkNotOwned(t *testing.T, what string, err error, shard domain.ShardID) {
 	t.Helper()
-	e := is[*domain.ShardNotOwnedError](t, what, err)
+	e := as[*domain.ShardNotOwnedError](t, what, err)
 	if e == nil {
 		return
 	}

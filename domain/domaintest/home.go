@@ -198,14 +198,14 @@ func (h *Home) notOwned(id domain.ShardID) *domain.ShardNotOwnedError {
 func (h *Home) DrawChatRoomID() uuid.UUID {
 	h.w.mu.Lock()
 	defer h.w.mu.Unlock()
-	any := false
+	open := false
 	for s := range h.shards {
 		_, err := h.gate(domain.ShardID(s))
-		any = any || err == nil
+		open = open || err == nil
 	}
 	for {
 		id := uuid.New()
-		if _, err := h.gate(domain.ShardOf(id, len(h.shards))); err == nil || !any {
+		if _, err := h.gate(domain.ShardOf(id, len(h.shards))); err == nil || !open {
 			return id
 		}
 	}

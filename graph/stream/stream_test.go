@@ -120,7 +120,7 @@ func TestFollow_EndsWithTheReason(t *testing.T) {
 				return spans(f, 10)(ctx, from, upTo)
 			}
 		}, func(h *domaintest.Home, i domain.ChatRoomInfo) { h.PostN(i.ID, 1) },
-			func(err error) bool { return err == boom }},
+			func(err error) bool { return errors.Is(err, boom) }},
 		{"a read panics", func(f domain.Feed) stream.Read[span] {
 			return func(ctx context.Context, from, upTo domain.Serial) (span, domain.Serial, error) {
 				if f.Tip() > 0 {
@@ -131,7 +131,7 @@ func TestFollow_EndsWithTheReason(t *testing.T) {
 		}, func(h *domaintest.Home, i domain.ChatRoomInfo) { h.PostN(i.ID, 1) },
 			func(err error) bool {
 				p, ok := errors.AsType[*stream.PanicError](err)
-				return ok && p.Value == boom && len(p.Stack) > 0
+				return ok && p.Value == any(boom) && len(p.Stack) > 0
 			}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
