@@ -29,21 +29,19 @@ func MillisOf(t time.Time) Millis { return Millis(t.UnixMilli()) }
 // (murmur2(key) & 0x7fffffff) mod shards. shards must be positive.
 func ShardOf(id uuid.UUID, shards int) ShardID {
 	var key [36]byte
-	encodeUUID(&key, id)
-	return ShardID(int(murmur2(key[:])&0x7fffffff) % shards)
+	return ShardID(int(murmur2(AppendRoomID(key[:0], id))&0x7fffffff) % shards)
 }
 
-func encodeUUID(dst *[36]byte, id uuid.UUID) {
+// AppendRoomID appends id.String() without allocating.
+func AppendRoomID(dst []byte, id uuid.UUID) []byte {
 	const hex = "0123456789abcdef"
-	j := 0
 	for i, b := range id {
 		if i == 4 || i == 6 || i == 8 || i == 10 {
-			dst[j] = '-'
-			j++
+			dst = append(dst, '-')
 		}
-		dst[j], dst[j+1] = hex[b>>4], hex[b&15]
-		j += 2
+		dst = append(dst, hex[b>>4], hex[b&15])
 	}
+	return dst
 }
 
 // murmur2 is org.apache.kafka.common.utils.Utils.murmur2.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,5 +122,114 @@ func rawRead(b *testing.B, addr string, upTo int64) {
 		if err := batch.Close(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// instant is a log that acknowledges at once: what is left is our own work.
+type instant struct {
+	memLog
+	next domain.Offset
+	recs []kafkalog.Record
+}
+
+func (l *instant) Append(_ context.Context, records []kafkalog.Record) (domain.Offset, error) {
+	base := l.next
+	if l.next == 0 {
+		l.recs = append(l.recs, records...) // the takeover, for loading
+	}
+	l.next += domain.Offset(len(records))
+	return base, nil
+}
+func (l *instant) Bounds(context.Context) (domain.Offset, domain.Offset, error) {
+	return 0, l.next, nil
+}
+func (l *instant) Reader() reader { return instantReader{l} }
+
+type instantReader struct{ l *instant }
+
+func (instantReader) Close() error { return nil }
+func (r instantReader) Read(_ context.Context, from domain.Offset, visit func(domain.Offset, []byte) bool) error {
+	for i := int(from); i < len(r.l.recs); i++ {
+		if !visit(domain.Offset(i), r.l.recs[i].Value) {
+			break
+		}
+	}
+	return nil
+}
+
+// opened is a shard that serves on an instant log, with one room.
+func opened(b *testing.B) (*Home, domain.ChatRoomInfo) {
+	b.Helper()
+	store, err := local.Open(local.Config{Dir: local.InMemory})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := &stage{store: store, ids: newTenureIDs(), budget: &budget{bytes: 8 << 20}}
+	log := &instant{}
+	s.shards = []*shard{{id: 0, log: log, ids: s.ids, store: func() *local.Shard { return store.Shard(0) }, announce: make(chan struct{}, 1)}}
+	s.gate = newGate(PolicyShard, domain.Instance{ID: "me"}, func(domain.ShardID) *domain.Owner { return nil })
+	s.assign([]domain.ShardID{0})
+	b.Cleanup(func() { s.revoke(); store.Close() })
+	for s.gate.refusal(0) != nil {
+		time.Sleep(time.Millisecond)
+	}
+	t, err := s.gate.enter(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c := newCommand(uuid.New())
+	c.create, c.name = true, "room"
+	r := t.submit(context.Background(), c)
+	if r.err != nil {
+		b.Fatal(r.err)
+	}
+	return &Home{gate: s.gate, cfg: Config{RequestTimeout: 10 * time.Second}, lg: slog.New(slog.DiscardHandler)}, r.info
+}
+
+// BenchmarkSend is the way of a message from the gate to its answer, without Kafka. allocs/op counts everything
+// between resolver and batch, the group commit and the local store.
+func BenchmarkSend(b *testing.B) {
+	for _, writers := range []int{1, 64, 1000} {
+		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
+			h, info := opened(b)
+			text := strings.Repeat("x", 120)
+			b.ReportAllocs()
+			b.SetParallelism(max(1, writers/2))
+			var n atomic.Int64
+			ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+			defer cancel()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					r, err := h.ChatRoom(ctx, 0, info.ID)
+					if err == nil {
+						_, _, err = r.Send(ctx, domain.Draft{User: "alice", ClientID: fmt.Sprint(n.Add(1)), Text: text})
+					}
+					if err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkWake: what a group commit costs a room that so many follow. It does not grow with the messages in it.
+func BenchmarkWake(b *testing.B) {
+	for _, followers := range []int{1, 1000} {
+		b.Run(fmt.Sprintf("followers=%d", followers), func(b *testing.B) {
+			f := newFeed(0, nil)
+			wakes := 0
+			for range followers {
+				f.Watch(func() { wakes++ })
+			}
+			b.ReportAllocs()
+			for i := range b.N {
+				f.advance(domain.Serial(i))
+			}
+			if wakes != followers*b.N {
+				b.Errorf("%d wake-ups", wakes)
+			}
+		})
 	}
 }

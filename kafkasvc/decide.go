@@ -34,7 +34,8 @@ type pending struct {
 	message domain.Message
 	info    domain.ChatRoomInfo // for a room
 	create  bool
-	waiters []*command
+	cause   *command
+	sharers []*command // ask for the very same record
 }
 
 func (p *pending) stored() result { return result{message: p.message, info: p.info} }
@@ -66,12 +67,15 @@ func (b *batch) settle(end func(i int) (r result, again bool)) (again []*command
 	b.settled = true
 	for i := range b.pending {
 		r, re := end(i)
+		p := &b.pending[i]
 		if re {
-			again = append(again, b.pending[i].waiters...)
+			again = append(append(again, p.cause), p.sharers...)
 			continue
 		}
-		for n, c := range b.pending[i].waiters {
-			c.answer(result{message: r.message, info: r.info, duplicate: n > 0 && r.err == nil, err: r.err})
+		p.cause.answer(r)
+		r.duplicate = r.err == nil
+		for _, c := range p.sharers {
+			c.answer(r)
 		}
 	}
 	return again
@@ -88,8 +92,8 @@ func (b *batch) share(c *command) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range b.pending {
-		if p := &b.pending[i]; !b.settled && p.waiters[0].sameWrite(c) {
-			p.waiters = append(p.waiters, c)
+		if p := &b.pending[i]; !b.settled && p.cause.sameWrite(c) {
+			p.sharers = append(p.sharers, c)
 			return true
 		}
 	}
@@ -118,8 +122,8 @@ type decision struct {
 // decide judges commands in order against the shard's state and each other. Nothing is applied: a batch that
 // does not count leaves no trace. An error is a fault of the local store; no command was answered then.
 func decide(cmds []*command, shard domain.ShardID, base domain.Offset, state known, now domain.Millis) (decision, error) {
-	d := decision{batch: &batch{base: base}}
-	b := d.batch
+	b := &batch{base: base, pending: make([]pending, 0, len(cmds)), records: make([]kafkalog.Record, 0, len(cmds))}
+	d := decision{batch: b}
 	inBatch := make(map[messageID]int, len(cmds))
 	rooms := make(map[uuid.UUID]*domain.ChatRoom, 8)
 	created := make(map[uuid.UUID]int)
@@ -136,12 +140,17 @@ func decide(cmds []*command, shard domain.ShardID, base domain.Offset, state kno
 		rooms[id] = &r
 		return &r, nil
 	}
-	push := func(p pending, encode func(dst []byte, at domain.Offset) []byte) {
+	push := func(p *pending) {
+		at := base + domain.Offset(len(b.records))
 		from := len(arena)
-		arena = encode(arena, base+domain.Offset(len(b.records)))
-		key := record.Key(p.waiters[0].room)
-		b.records = append(b.records, kafkalog.Record{Key: key, Value: arena[from:len(arena):len(arena)]})
-		b.pending = append(b.pending, p)
+		arena = domain.AppendRoomID(arena, p.cause.room) // record.Key
+		value := len(arena)
+		if p.create {
+			arena = record.AppendChatRoom(arena, at, &p.info)
+		} else {
+			arena = record.AppendMessage(arena, at, &p.message)
+		}
+		b.records = append(b.records, kafkalog.Record{Key: arena[from:value:value], Value: arena[value:len(arena):len(arena)]})
 	}
 
 	for _, c := range cmds {
@@ -152,7 +161,7 @@ func decide(cmds []*command, shard domain.ShardID, base domain.Offset, state kno
 		if c.create {
 			if i, ok := created[c.room]; ok {
 				if b.pending[i].info.Name == c.name {
-					b.pending[i].waiters = append(b.pending[i].waiters, c)
+					b.pending[i].sharers = append(b.pending[i].sharers, c)
 				} else {
 					d.later = append(d.later, c)
 				}
@@ -169,9 +178,8 @@ func decide(cmds []*command, shard domain.ShardID, base domain.Offset, state kno
 			}
 			created[c.room] = len(b.pending)
 			rooms[c.room] = &domain.ChatRoom{Info: info, LastAt: info.CreatedAt}
-			push(pending{info: info, create: true, waiters: []*command{c}}, func(dst []byte, at domain.Offset) []byte {
-				return record.AppendChatRoom(dst, at, &info)
-			})
+			b.pending = append(b.pending, pending{info: info, create: true, cause: c})
+			push(&b.pending[len(b.pending)-1])
 			continue
 		}
 		if r == nil {
@@ -181,17 +189,15 @@ func decide(cmds []*command, shard domain.ShardID, base domain.Offset, state kno
 		id := messageID{c.room, c.draft.User, c.draft.ClientID}
 		if i, ok := inBatch[id]; ok {
 			if b.pending[i].message.Text == c.draft.Text {
-				b.pending[i].waiters = append(b.pending[i].waiters, c)
+				b.pending[i].sharers = append(b.pending[i].sharers, c)
 			} else {
 				d.later = append(d.later, c) // a mutation of what is not stored yet
 			}
 			continue
 		}
-		var stored *domain.Message
-		if m, ok, err := state.find(c.room, c.draft.User, c.draft.ClientID); err != nil {
+		stored, err := findStored(state, c)
+		if err != nil {
 			return decision{}, err
-		} else if ok {
-			stored = &m
 		}
 		m, duplicate, err := r.AddMessage(c.draft, stored, now)
 		if err != nil || duplicate {
@@ -200,11 +206,19 @@ func decide(cmds []*command, shard domain.ShardID, base domain.Offset, state kno
 		}
 		inBatch[id] = len(b.pending)
 		r.Apply(m.Serial, m.SentAt)
-		push(pending{message: m, waiters: []*command{c}}, func(dst []byte, at domain.Offset) []byte {
-			return record.AppendMessage(dst, at, &m)
-		})
+		b.pending = append(b.pending, pending{message: m, cause: c})
+		push(&b.pending[len(b.pending)-1])
 	}
 	return d, nil
+}
+
+// findStored allocates only where there is something.
+func findStored(state known, c *command) (*domain.Message, error) {
+	m, ok, err := state.find(c.room, c.draft.User, c.draft.ClientID)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &m, nil
 }
 
 func arenaSize(cmds []*command) (n int) {
