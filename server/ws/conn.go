@@ -203,14 +203,13 @@ func (c *conn) ping() {
 
 // ended notes why reading ended.
 func (c *conn) ended(err error) {
-	told := c.wire.saidGoodbye()
 	how := EndReset
 	switch {
 	case websocket.CloseStatus(err) != -1, errors.Is(err, io.EOF):
 		how = EndClient
 	case c.wire.tooSlow.Load():
 		how = EndSlow
-	case told: // by coder/websocket: a message over the limit, a broken frame
+	case c.wire.closed.Load(): // by coder/websocket: a message over the limit, a broken frame
 		how = EndServer
 	}
 	c.mu.Lock()

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// pinger visits every connection once an interval, on one goroutine for all of them, which runs only while there are
-// any. The connections are spread over as many slots as there are ticks in an interval, so that ten thousand
-// are not pinged at one moment.
+// pinger visits every connection once an interval. It has one timer for all of them and no goroutine in
+// between; without connections it has no timer either. The connections are spread over as many slots as there
+// are ticks in an interval, so that ten thousand are not pinged at one moment.
 type pinger struct {
 	tick time.Duration
 
 	mu    sync.Mutex
 	slots [pingSlots]map[*conn]struct{}
 	next  int // where the next connection goes
+	due   int // the slot of the next tick
 	count int
-	on    bool
+	timer *time.Timer // nil: none is running
 }
 
 const pingSlots = 16
@@ -34,9 +35,8 @@ func (p *pinger) add(c *conn) {
 	p.next = (p.next + 1) % pingSlots
 	p.slots[c.slot][c] = struct{}{}
 	p.count++
-	if !p.on {
-		p.on = true
-		go p.run()
+	if p.timer == nil {
+		p.timer = time.AfterFunc(p.tick, p.visit)
 	}
 }
 
@@ -44,29 +44,26 @@ func (p *pinger) remove(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.slots[c.slot], c)
-	p.count--
+	if p.count--; p.count == 0 && p.timer.Stop() {
+		p.timer = nil // else visit is on its way, and finds nobody
+	}
 }
 
-func (p *pinger) run() {
-	ticker := time.NewTicker(p.tick)
-	defer ticker.Stop()
-	var due []*conn
-	for slot := 0; ; slot = (slot + 1) % pingSlots {
-		<-ticker.C
-		due = due[:0]
-		p.mu.Lock()
-		if p.count == 0 {
-			p.on = false
-			p.mu.Unlock()
-			return
-		}
-		for c := range p.slots[slot] {
-			due = append(due, c)
-		}
-		p.mu.Unlock()
-		for _, c := range due {
-			c.ping()
-		}
-		clear(due)
+// visit is one tick.
+func (p *pinger) visit() {
+	p.mu.Lock()
+	due := make([]*conn, 0, len(p.slots[p.due]))
+	for c := range p.slots[p.due] {
+		due = append(due, c)
+	}
+	p.due = (p.due + 1) % pingSlots
+	if p.count == 0 {
+		p.timer = nil
+	} else {
+		p.timer.Reset(p.tick)
+	}
+	p.mu.Unlock()
+	for _, c := range due {
+		c.ping()
 	}
 }

@@ -3,7 +3,6 @@ package ws
 import (
 	"errors"
 	"net"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -21,13 +20,13 @@ type wire struct {
 	net.Conn
 	limit time.Duration
 	raw   syscall.RawConn // nil: no plain socket (TLS), so every write waits, on a goroutine of its own
-	heard *atomic.Bool    // set where the client shows that it lives by taking bytes
+	heard *atomic.Bool    // set where the client shows that it lives by taking many bytes
 
 	maxWaiting int32        // writes that may wait for the client at once
 	waiting    atomic.Int32 // … and do
 
-	mu     sync.Mutex
-	closed bool // a close frame went out: nothing may follow it
+	mu     mutex
+	closed atomic.Bool // a close frame went out: nothing may follow it. Written under mu
 
 	// What raw.Write works on, under mu. A method value made once: no allocation per write.
 	try     func(fd uintptr) bool
@@ -42,7 +41,7 @@ type wire struct {
 const piece = 16 << 10
 
 func newWire(c net.Conn, limit time.Duration, maxWaiting int, heard *atomic.Bool) *wire {
-	w := &wire{Conn: c, limit: limit, maxWaiting: int32(maxWaiting), heard: heard}
+	w := &wire{Conn: c, limit: limit, maxWaiting: int32(maxWaiting), heard: heard, mu: make(mutex, 1)}
 	if tcp, ok := c.(*net.TCPConn); ok {
 		w.raw, _ = tcp.SyscallConn()
 	}
@@ -69,10 +68,10 @@ func (w *wire) send(frame []byte, gone *atomic.Bool) error {
 	if gone != nil && gone.Load() {
 		return nil
 	}
-	if w.closed {
+	if w.closed.Load() {
 		return net.ErrClosed
 	}
-	w.closed = isClose(frame)
+	w.closed.Store(isClose(frame))
 	return w.slow(frame)
 }
 
@@ -95,7 +94,9 @@ func (w *wire) slow(parts ...[]byte) error {
 				w.cut() // the frame is torn
 				return err
 			}
-			w.heard.Store(true)
+			if len(p) == piece { // a ping would prove itself
+				w.heard.Store(true)
+			}
 			b = b[len(p):]
 		}
 	}
@@ -112,14 +113,14 @@ func (w *wire) trySend(f *fanout.Frame, gone *atomic.Bool, done func(error)) (pe
 		case gone != nil && gone.Load():
 			w.mu.Unlock()
 			return false, nil
-		case w.closed:
+		case w.closed.Load():
 			w.mu.Unlock()
 			return false, net.ErrClosed
 		}
 		if w.raw != nil {
 			n, err = w.rawWrite(f.Bytes)
 		}
-		w.closed = isClose(f.Bytes)
+		w.closed.Store(isClose(f.Bytes))
 		if err != nil || n == len(f.Bytes) {
 			w.mu.Unlock()
 			return false, err
@@ -142,10 +143,10 @@ func (w *wire) trySend(f *fanout.Frame, gone *atomic.Bool, done func(error)) (pe
 		var err error
 		switch {
 		case n == 0 && gone != nil && gone.Load():
-		case w.closed && !(locked && closes):
+		case w.closed.Load() && !(locked && closes):
 			err = net.ErrClosed
 		default:
-			w.closed = closes
+			w.closed.Store(closes)
 			err = w.slow(rest...)
 		}
 		w.mu.Unlock()
@@ -191,9 +192,18 @@ func (w *wire) tryPing(f *fanout.Frame) bool {
 	return err == nil
 }
 
-// saidGoodbye says whether a close frame went out.
-func (w *wire) saidGoodbye() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.closed
+// mutex is a sync.Mutex that testing/synctest understands as waiting: it is held while a client is waited for.
+type mutex chan struct{}
+
+func (m mutex) Lock()   { m <- struct{}{} }
+func (m mutex) Unlock() { <-m }
+
+// TryLock says whether it got the lock.
+func (m mutex) TryLock() bool {
+	select {
+	case m <- struct{}{}:
+		return true
+	default:
+		return false
+	}
 }
