@@ -12,6 +12,7 @@ import (
 
 	"github.com/chathome/chathome/graph"
 	"github.com/chathome/chathome/server/config"
+	"github.com/chathome/chathome/server/graphiql"
 	"github.com/chathome/chathome/server/httpserver"
 )
 
@@ -59,7 +60,10 @@ func newInstance(cfg config.Config, house home, listener net.Listener, log *slog
 	i := &instance{log: log, home: house, listener: listener, budget: cfg.ShutdownTimeout}
 	var page http.Handler
 	if cfg.GraphiQL {
-		page = console()
+		var err error
+		if page, err = graphiql.New(); err != nil {
+			return nil, fmt.Errorf("prepare GraphiQL: %w", err)
+		}
 	}
 	i.http = httpserver.New(httpserver.Config{
 		GraphQL: mount(graph.New(house), cfg.Introspection, log),
