@@ -27,7 +27,10 @@ type Directory struct {
 	lost    atomic.Int64  // time (ns) of the last fault of Kafka, 0: none
 	stats   stats
 
-	proposal Life // of the tail: the Home that it appends where there is none
+	// Of the tail alone:
+	proposal Life      // the Home that it appends where there is none
+	saidWhy  string    // the last line in the log about why it does not follow
+	saidAt   time.Time // when; zero since it last followed
 
 	mu      sync.Mutex // never held across I/O or a callback
 	pos     Position   // committed

@@ -370,8 +370,8 @@ func TestLife_RecreatedTopicIsANewLife(t *testing.T) {
 				if got := sameLists(t, append(all, fresh)...); len(got) != rooms {
 					t.Fatalf("list %v", got)
 				}
-				var gone *domain.CursorOutOfRangeError
-				if err := feed.Err(); !errors.As(err, &gone) || gone.Oldest == "" {
+				var ended, gone *domain.CursorOutOfRangeError
+				if err := feed.Err(); !errors.As(err, &ended) || ended.Oldest == "" {
 					t.Fatalf("the old feed: %v", err)
 				}
 				if len(woken) == 0 {
@@ -383,7 +383,7 @@ func TestLife_RecreatedTopicIsANewLife(t *testing.T) {
 				if _, err := all[1].Resolve(bounded(t), cursor); !errors.As(err, &gone) {
 					t.Fatalf("a cursor of the old life: %v", err)
 				}
-				c, err := domain.ParseListCursor(feed.Err().(*domain.CursorOutOfRangeError).Oldest)
+				c, err := domain.ParseListCursor(ended.Oldest)
 				if s, rerr := all[1].Resolve(bounded(t), c); err != nil || rerr != nil || s != 0 {
 					t.Fatalf("the cursor that the end names: %v, %v, %v", s, err, rerr)
 				}

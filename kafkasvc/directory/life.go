@@ -145,10 +145,13 @@ func (d *Directory) endFeed(err error) {
 	f.end(err)
 }
 
-// noteLoss notes that the store has lost the view, and returns err. The tail reads the topic again.
-func (d *Directory) noteLoss(err error) error {
+// noteLoss notes that the store has lost the view of that epoch, and returns err. The tail reads the topic again.
+func (d *Directory) noteLoss(epoch uint64, err error) error {
 	if errors.Is(err, ErrViewLost) {
 		d.update(func() {
+			if d.epoch != epoch || d.broken != nil {
+				return
+			}
 			d.broken, d.follows, d.why = err, false, err
 			if d.detach != nil {
 				d.detach()

@@ -27,7 +27,7 @@ func (d *Directory) ChatRoom(ctx context.Context, id uuid.UUID) (domain.ChatRoom
 		if cerr != nil {
 			return domain.ChatRoomInfo{}, unreadable(resourceDirectory)
 		}
-		if r, ok, err = d.room(id); err == nil && !ok && d.still(epoch) {
+		if r, ok, err = d.room(id); err == nil && !ok && d.viewEpoch() == epoch {
 			return domain.ChatRoomInfo{}, &domain.UnknownChatRoomError{ID: id}
 		}
 	}
@@ -44,19 +44,21 @@ func (d *Directory) Room(id uuid.UUID) (domain.ChatRoomInfo, bool) {
 }
 
 func (d *Directory) room(id uuid.UUID) (domain.ListedRoom, bool, error) {
+	epoch := d.viewEpoch()
 	r, ok, err := d.store.Room(id)
-	return r, ok, d.noteLoss(err)
+	return r, ok, d.noteLoss(epoch, err)
 }
 
 func (d *Directory) rooms(after domain.Serial, limit int) ([]domain.ListedRoom, error) {
+	epoch := d.viewEpoch()
 	rooms, err := d.store.Rooms(after, limit)
-	return rooms, d.noteLoss(err)
+	return rooms, d.noteLoss(epoch, err)
 }
 
-func (d *Directory) still(epoch uint64) bool {
+func (d *Directory) viewEpoch() uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.epoch == epoch
+	return d.epoch
 }
 
 // ChatRooms implements domain.Directory. While the view is read again after a loss it waits, so that nobody sees the

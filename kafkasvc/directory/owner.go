@@ -54,13 +54,10 @@ func claimed(c Claim, now OwnerEntry, self domain.Instance, version domain.Offse
 // AnnounceOwner makes this instance known as the owner whose takeover landed at version. It returns nil once the entry
 // is acknowledged and read back, or a higher one is known; it tries until ctx ends.
 func (d *Directory) AnnounceOwner(ctx context.Context, c Claim, version domain.Offset) error {
-	d.mu.Lock()
-	epoch, life := d.epoch, d.pos.Life
-	d.mu.Unlock()
-	if life != c.life {
-		return fmt.Errorf("announce the owner of shard %d: %w", c.shard, ErrNewLife)
+	if d.Life() != c.life {
+		return fmt.Errorf("announce the owner of shard %d: %w", c.shard, ErrNewLife) // it is no alarm then
 	}
-	now, ok := d.ownerEntry(c.shard)
+	now, _ := d.ownerEntry(c.shard)
 	e, back := claimed(c, now, d.cfg.Instance, version)
 	if back {
 		d.cfg.Log.Error("a takeover landed at or below the version that the directory knows",
@@ -69,15 +66,28 @@ func (d *Directory) AnnounceOwner(ctx context.Context, c Claim, version domain.O
 			Kind: AlarmShardWentBack, Shard: c.shard, Have: int64(version), Want: int64(c.known.Owner.Version),
 		})
 	}
-	if ok && !now.less(e) {
-		return nil
-	}
-	value, err := encodeOwner(life.Home, e)
-	if err == nil {
-		err = d.publish(ctx, epoch, [][]byte{value})
+	value, err := encodeOwner(c.life.Home, e)
+	for done := false; err == nil && !done; {
+		done, err = d.publishOwner(ctx, c.life, e, value)
 	}
 	if err != nil {
 		return fmt.Errorf("announce the owner of shard %d: %w", c.shard, err)
 	}
 	return nil
+}
+
+// publishOwner is not done when the view was dropped meanwhile: the topic may have lost the entry.
+func (d *Directory) publishOwner(ctx context.Context, life Life, e OwnerEntry, value []byte) (done bool, err error) {
+	d.mu.Lock()
+	epoch, present := d.epoch, d.pos.Life
+	now, known := d.owners[e.Shard]
+	d.mu.Unlock()
+	switch {
+	case present != life:
+		return false, ErrNewLife
+	case known && !now.less(e):
+		return true, nil
+	}
+	err = d.publish(ctx, epoch, [][]byte{value})
+	return d.viewEpoch() == epoch, err
 }

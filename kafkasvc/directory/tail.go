@@ -14,8 +14,12 @@ import (
 // errDamaged: the topic does not hold what was read from it before.
 var errDamaged = errors.New("the topic lost records")
 
-// maxFold bounds the records that one commit to the store collects.
-const maxFold = 8192
+const (
+	// maxFold bounds the records that one commit to the store collects.
+	maxFold = 8192
+	// sayAgain is the least time between two lines in the log while the topic cannot be followed.
+	sayAgain = 30 * time.Second
+)
 
 // tail is the only goroutine that changes the view. After each fault it looks at the first record again, because
 // behind the new connection may be another life of the topic.
@@ -78,7 +82,7 @@ func (d *Directory) attach(ctx context.Context, r Reader) error {
 			return rerr
 		}
 	}
-	return d.noteLoss(err)
+	return d.noteLoss(d.viewEpoch(), err)
 }
 
 // follow reads on from the view's position until a fault. First it reads the last record of the view again: a log that
@@ -172,18 +176,15 @@ func (d *Directory) knows(id uuid.UUID) (bool, error) {
 	return ok, nil
 }
 
-// away: the tail does not follow. Said once a state, not once a try.
+// away: the tail does not follow. Said once, and again when the reason is another one and has been for a while.
 func (d *Directory) away(err error) {
 	d.fault()
-	said := false
-	d.update(func() {
-		said = !d.follows && d.why != nil && d.why.Error() == err.Error()
-		d.follows = false
-		d.why = err
-	})
-	if !said && !errors.Is(err, context.Canceled) {
-		d.cfg.Log.Warn("the directory cannot follow its topic: trying again", "err", err)
+	d.update(func() { d.follows, d.why = false, err })
+	if errors.Is(err, context.Canceled) || err.Error() == d.saidWhy || time.Since(d.saidAt) < sayAgain {
+		return
 	}
+	d.saidWhy, d.saidAt = err.Error(), time.Now()
+	d.cfg.Log.Warn("the directory cannot follow its topic: trying again", "err", err)
 }
 
 // back: the tail follows.
@@ -195,6 +196,7 @@ func (d *Directory) back() {
 		return
 	}
 	d.update(func() { d.follows, d.why = true, nil })
+	d.saidWhy, d.saidAt = "", time.Time{}
 	pos := d.position()
 	d.cfg.Log.Info("the directory follows its topic", "home", pos.Life.Home, "offset", pos.Next, "rooms", pos.Rooms)
 }
