@@ -1,10 +1,13 @@
 package local
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -31,7 +34,9 @@ func (f *Fold) Commit(guard func(commit func() error) error) error {
 	if f.err == nil {
 		f.base = f.pos
 		f.pending.clear()
-		f.shrink()
+		if f.rooms.full() {
+			f.rooms.clear()
+		}
 	}
 	return f.err
 }
@@ -52,8 +57,9 @@ func (f *Fold) commit(guard func(commit func() error) error) error {
 	}
 	f.pos.Hash = record.Hash(f.last)
 	batch := db.NewBatchWithSize(f.pending.batchSize())
-	f.pending.write(f.sh, batch)
+	f.pending.sort()
 	f.writePosition(batch)
+	f.pending.write(f.sh, batch)
 	committed := false
 	commit := func() error {
 		committed = true
@@ -70,11 +76,11 @@ func (f *Fold) commit(guard func(commit func() error) error) error {
 		return commit()
 	}
 	err = guard(commit)
-	if !committed {
-		err = errors.Join(err, batch.Close())
-		if err == nil {
-			err = errNotCommitted
-		}
+	if committed {
+		return err
+	}
+	if e := batch.Close(); err == nil {
+		err = cmp.Or(e, errNotCommitted)
 	}
 	return err
 }
@@ -98,19 +104,21 @@ func (p *pending) batchSize() int {
 		len(p.names)*(roomKeyLen+16) + len(p.touched)*(roomKeyLen+24) + 128
 }
 
-// write puts everything into the batch. The rows of pages and buckets are put together in place.
+// sort puts rows into the order of their keys: Pebble sorts a large batch too, but is slow at it.
+func (p *pending) sort() {
+	slices.SortFunc(p.buckets, func(a, b pendingBucket) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.number, b.number))
+	})
+	slices.SortFunc(p.names, func(a, b pendingName) int { return bytes.Compare(a.room[:], b.room[:]) })
+	slices.SortFunc(p.pages, func(a, b pendingPage) int {
+		return cmp.Or(bytes.Compare(a.room[:], b.room[:]), cmp.Compare(a.page, b.page))
+	})
+	slices.SortFunc(p.touched, func(a, b *cachedRoom) int { return bytes.Compare(a.id[:], b.id[:]) })
+}
+
+// write puts everything into the batch. The rows of pages and buckets are put together in place, tables in
+// the order of their keys; sort comes first.
 func (p *pending) write(sh *Shard, batch *pebble.Batch) {
-	for i := range p.pages {
-		pp := &p.pages[i]
-		op := batch.MergeDeferred(pageKeyLen, pp.size)
-		appendPageKey(op.Key[:0], sh.id, &pp.room, pp.page)
-		row := op.Value[:0]
-		for n := pp.head; n != none; n = p.entries[n].next {
-			e := p.entries[n]
-			row = append(row, p.text[e.from:e.from+e.size]...)
-		}
-		mustFinish(op)
-	}
 	for i := range p.buckets {
 		pb := &p.buckets[i]
 		op := batch.MergeDeferred(indexKeyLen, pb.size)
@@ -130,6 +138,17 @@ func (p *pending) write(sh *Shard, batch *pebble.Batch) {
 		appendRoomName(op.Value[:0], p.text[n.from:n.from+n.size], n.created)
 		mustFinish(op)
 	}
+	for i := range p.pages {
+		pp := &p.pages[i]
+		op := batch.MergeDeferred(pageKeyLen, pp.size)
+		appendPageKey(op.Key[:0], sh.id, &pp.room, pp.page)
+		row := op.Value[:0]
+		for n := pp.head; n != none; n = p.entries[n].next {
+			e := p.entries[n]
+			row = append(row, p.text[e.from:e.from+e.size]...)
+		}
+		mustFinish(op)
+	}
 	for _, r := range p.touched {
 		var buf [4 * binary.MaxVarintLen64]byte
 		row := r.roomState.append(buf[:0])
@@ -144,13 +163,6 @@ func (p *pending) write(sh *Shard, batch *pebble.Batch) {
 func mustFinish(op *pebble.DeferredBatchOp) {
 	if err := op.Finish(); err != nil {
 		panic(err)
-	}
-}
-
-// shrink lets go of what a group commit does not need, so that an open shard does not keep a loader's buffers.
-func (f *Fold) shrink() {
-	if f.rooms.full() {
-		f.rooms.clear()
 	}
 }
 

@@ -148,14 +148,18 @@ func (p *pending) isMessage(r *cachedRoom, v *record.View, serial domain.Serial)
 	return false
 }
 
-// retained is how much of its buffers a fold keeps between commits. Those of a group commit stay below it.
+// retained is how large the buffers may be that a fold keeps although it hardly used them.
 const retained = 1 << 20
 
-// clear forgets everything but small buffers.
+// clear forgets everything. Buffers stay, unless those of a loader have become a group commit's.
 func (p *pending) clear() {
 	for _, r := range p.touched {
 		r.touched = false
 		r.page = none
+	}
+	if cap(p.text) > retained && len(p.text) < cap(p.text)/8 {
+		*p = pending{}
+		return
 	}
 	p.text = p.text[:0]
 	p.entries = p.entries[:0]
