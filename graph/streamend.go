@@ -43,8 +43,11 @@ func (e StreamEnd) InterceptOperation(ctx context.Context, next graphql.Operatio
 			return nil
 		}
 		r := responses(ctx)
-		if !s.Following() || ctx.Err() != nil { // refused, or nobody there any more
+		if !s.Following() { // refused
 			return r
+		}
+		if ctx.Err() != nil { // nobody is there any more, and r may be half an event
+			return nil
 		}
 		err := s.Broken(r == nil)
 		if err == nil {

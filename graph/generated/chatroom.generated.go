@@ -938,7 +938,7 @@ func (ec *executionContext) marshalNChatRoomEdge2githubᚗcomᚋchathomeᚋchath
 }
 
 func (ec *executionContext) marshalNChatRoomEdge2ᚕgithubᚗcomᚋchathomeᚋchathomeᚋgraphᚋmodelᚐChatRoomEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.ChatRoomEdge) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 8, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNChatRoomEdge2githubᚗcomᚋchathomeᚋchathomeᚋgraphᚋmodelᚐChatRoomEdge(ctx, sel, v[i])

@@ -1006,7 +1006,7 @@ func (ec *executionContext) marshalNMessageEdge2githubᚗcomᚋchathomeᚋchatho
 }
 
 func (ec *executionContext) marshalNMessageEdge2ᚕgithubᚗcomᚋchathomeᚋchathomeᚋgraphᚋmodelᚐMessageEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []model.MessageEdge) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 8, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNMessageEdge2githubᚗcomᚋchathomeᚋchathomeᚋgraphᚋmodelᚐMessageEdge(ctx, sel, v[i])

@@ -474,7 +474,7 @@ func (ec *executionContext) marshalNInvalidField2githubᚗcomᚋchathomeᚋchath
 }
 
 func (ec *executionContext) marshalNInvalidField2ᚕgithubᚗcomᚋchathomeᚋchathomeᚋgraphᚋmodelᚐInvalidFieldᚄ(ctx context.Context, sel ast.SelectionSet, v []model.InvalidField) graphql.Marshaler {
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 8, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNInvalidField2githubᚗcomᚋchathomeᚋchathomeᚋgraphᚋmodelᚐInvalidField(ctx, sel, v[i])

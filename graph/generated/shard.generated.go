@@ -713,7 +713,7 @@ func (ec *executionContext) marshalOShard2ᚕgithubᚗcomᚋchathomeᚋchathome�
 	if v == nil {
 		return graphql.Null
 	}
-	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 8, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
 		return ec.marshalNShard2githubᚗcomᚋchathomeᚋchathomeᚋgraphᚋmodelᚐShard(ctx, sel, v[i])
