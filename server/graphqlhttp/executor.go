@@ -133,7 +133,7 @@ func (e *Executor) rules() *rules.Rules {
 }
 
 // documentBytes estimates a parsed document: TestDocumentBytes_AreNotUnderestimated compares.
-func documentBytes(text, tokens int) int { return text + 400*tokens + 1000 }
+func documentBytes(text, tokens int) int { return text + 500*tokens + 1000 }
 
 // DispatchOperation executes. Queries and mutations get the deadline within which everything below answers.
 func (e *Executor) DispatchOperation(ctx context.Context, op *graphql.OperationContext) (graphql.ResponseHandler, context.Context) {

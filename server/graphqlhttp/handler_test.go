@@ -68,7 +68,16 @@ func do(h http.Handler, q request) *httptest.ResponseRecorder {
 			r.Header.Set(name, value)
 		}
 	}
+	return serveRecorded(h, r)
+}
+
+func serveRecorded(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
+	defer func() {
+		if v := recover(); v != nil && v != http.ErrAbortHandler {
+			panic(v)
+		}
+	}()
 	h.ServeHTTP(w, r)
 	return w
 }

@@ -12,6 +12,7 @@ type Limits struct {
 	RootFields int // of one operation, fragments expanded
 	Directives int // as written
 	Fields     int // of one operation, fragments expanded
+	Repeats    int // of fields for one place of the answer, fragments expanded: see repeats.go
 	Cost       int // fields that may have to be made, page sizes counted: see cost.go
 
 	PageDefault int // entries of a page when neither first nor last says so
@@ -24,7 +25,7 @@ type Limits struct {
 func Default() Limits {
 	return Limits{
 		Tokens: 1000, NameBytes: 128, Nesting: 40,
-		Depth: 15, Aliases: 50, RootFields: 20, Directives: 50, Fields: 2000,
+		Depth: 15, Aliases: 50, RootFields: 20, Directives: 50, Fields: 2000, Repeats: 50,
 		Cost:        30_000,
 		PageDefault: 50, PageCap: 1000, ListSize: 10,
 	}

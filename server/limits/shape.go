@@ -47,6 +47,8 @@ func (l Limits) Shape(doc *ast.QueryDocument) error {
 		return &Error{What: "aliases", Limit: l.Aliases}
 	case over(c.directives, l.Directives):
 		return &Error{What: "directives", Limit: l.Directives}
+	case l.Repeats > 0 && l.Fields > 0: // without a bound on the fields, counting them has none either
+		return l.checkRepeats(doc)
 	}
 	return nil
 }
