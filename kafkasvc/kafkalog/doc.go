@@ -6,7 +6,7 @@
 // and check no checksums; a log whose records are judged by their offset needs to know exactly what was written.
 // Nothing in here has a goroutine of its own beyond a request, and nothing ever repeats a produce request.
 //
-// Read it in this order: cluster.go (what it is), conn.go (one connection), route.go (which broker), append.go and
-// batch.go (the way in), reader.go, fetch.go and decode.go (the way out), group.go (heartbeat and commits),
-// topics.go and check.go (start), reason.go (what went wrong, in words).
+// Read it in this order: cluster.go (what it is), conn.go and pool.go (connections), route.go and contact.go
+// (which broker), append.go and batch.go (the way in), reader.go, fetch.go and decode.go (the way out), group.go
+// (heartbeat and commits), topics.go and check.go (start), reason.go (what went wrong, in words).
 package kafkalog

@@ -143,3 +143,21 @@ type readOnly struct {
 }
 
 func (c readOnly) Read(p []byte) (int, error) { return c.r.Read(p) }
+
+func TestDecode_NoAllocationPerRecord(t *testing.T) {
+	records := make([]Record, 1000)
+	for i := range records {
+		records[i] = Record{Key: []byte("key"), Value: []byte("value")}
+	}
+	b := appendBatch(nil, records)
+	var d batchDecoder
+	seen := 0
+	visit := func(domain.Offset, []byte) bool { seen++; return true }
+	if n := testing.AllocsPerRun(10, func() { _, _, _ = d.decode(b, -1, 0, visit) }); n != 0 {
+		t.Errorf("%v allocations for %d records", n, len(records))
+	}
+	buf := make([]byte, 0, 2*len(b))
+	if n := testing.AllocsPerRun(10, func() { buf = appendBatch(buf[:0], records) }); n != 0 {
+		t.Errorf("%v allocations to encode %d records", n, len(records))
+	}
+}

@@ -77,15 +77,8 @@ func (c *Cluster) connTo(ctx context.Context, addr string) (*conn, error) {
 	return c.dial(ctx, addr)
 }
 
-// use runs fn with a connection to a broker. The connection survives if fn returns nil and ctx did not end.
-func (c *Cluster) use(ctx context.Context, addr string, fn func(k *conn) error) error {
-	k, err := c.connTo(ctx, addr)
-	if err != nil {
-		return err
-	}
-	return c.with(ctx, k, fn)
-}
-
+// with runs fn over a connection. The connection survives if fn returns nil and ctx did not end; fn keeps a broker's
+// error codes to itself, since they leave the connection in step.
 func (c *Cluster) with(ctx context.Context, k *conn, fn func(k *conn) error) error {
 	stop := k.guard(ctx)
 	err := fn(k)

@@ -2,7 +2,6 @@ package kafkalog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -21,9 +20,10 @@ import (
 // never by the clock: an idle instance asks nothing, and a moved leader is found by the first request it refuses.
 type routes struct {
 	mu           sync.Mutex
+	given        []string         // addresses to begin with
 	seeds        []string         // addresses to ask, in this order; the ones that failed last
+	failing      map[string]bool  // those that did not answer when they were last asked
 	brokers      map[int32]string // id to address
-	controller   int32
 	topics       map[string]*topicRoute
 	stale        map[string]uint64 // a topic's answer must be of a later request than this
 	coordinators map[string]string // group to address
@@ -51,7 +51,8 @@ type flight struct {
 }
 
 func (r *routes) init(seeds []string) {
-	r.seeds = slices.Clone(seeds)
+	r.given, r.seeds = slices.Clone(seeds), slices.Clone(seeds)
+	r.failing = make(map[string]bool)
 	r.brokers = make(map[int32]string)
 	r.topics = make(map[string]*topicRoute)
 	r.stale = make(map[string]uint64)
@@ -166,98 +167,20 @@ func (c *Cluster) fetchMetadata(ctx context.Context, topics []string, seq uint64
 	return err
 }
 
-// askAny puts a question that every broker can answer, and takes the first answer. Where one keeps silent for a while
-// or fails, the next one is asked beside it, so that a broker that hangs does not use up the caller's time.
-func (c *Cluster) askAny(ctx context.Context, question func() protocol.Message) (protocol.Message, error) {
-	type answer struct {
-		addr string
-		m    protocol.Message
-		err  error
-	}
-	contacts := c.routes.contacts()
-	if len(contacts) == 0 {
-		return nil, errNoBrokers
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answers := make(chan answer, len(contacts))
-	var asking sync.WaitGroup
-	defer asking.Wait() // after cancel, which closes their connections
-	defer cancel()
-	next := 0
-	ask := func() {
-		addr := contacts[next]
-		next++
-		asking.Go(func() {
-			m, err := c.ask(ctx, addr, question())
-			answers <- answer{addr, m, err}
-		})
-	}
-	ask()
-	patience := c.cfg.RPCTimeout / 4
-	hurry := time.NewTimer(patience)
-	defer hurry.Stop()
-	var errs []error
-	for {
-		select {
-		case a := <-answers:
-			if a.err == nil {
-				for _, silent := range contacts[:next] {
-					if silent == a.addr {
-						break
-					}
-					c.routes.demote(silent)
-				}
-				return a.m, nil
-			}
-			c.routes.demote(a.addr)
-			errs = append(errs, a.err)
-			switch {
-			case len(errs) < next: // others are still asked
-			case next == len(contacts), ctx.Err() != nil:
-				return nil, errors.Join(errs...)
-			default:
-				ask()
-				hurry.Reset(patience)
-			}
-		case <-hurry.C:
-			if next < len(contacts) {
-				ask()
-				hurry.Reset(patience)
-			}
-		}
-	}
-}
-
-// errNoBrokers stands where not even one broker was there to ask.
-var errNoBrokers = errors.New("kafka: no brokers are given")
-
-// contacts are the addresses to ask: first what answered before.
-func (r *routes) contacts() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.seeds)
-}
-
-func (r *routes) demote(addr string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if i := slices.Index(r.seeds, addr); i >= 0 {
-		r.seeds = append(slices.Delete(r.seeds, i, i+1), addr)
-	}
-}
-
 func (r *routes) learn(m *metadata.Response, seq uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.controller = m.ControllerID
-	for _, b := range m.Brokers {
-		addr := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-		r.brokers[b.NodeID] = addr
+	r.brokers = brokerAddrs(m)
+	for _, addr := range r.brokers {
 		if !slices.Contains(r.seeds, addr) {
 			r.seeds = append(r.seeds, addr)
 		}
 	}
+	// Brokers that left, and addresses that they had, must not pile up.
+	live := slices.Collect(maps.Values(r.brokers))
+	gone := func(addr string) bool { return !slices.Contains(live, addr) && !slices.Contains(r.given, addr) }
+	r.seeds = slices.DeleteFunc(r.seeds, gone)
+	maps.DeleteFunc(r.failing, func(addr string, _ bool) bool { return gone(addr) })
 	for _, t := range m.Topics {
 		n := &topicRoute{seq: seq, err: kafka.Error(t.ErrorCode), partitions: make(map[int32]partitionRoute, len(t.Partitions))}
 		for _, p := range t.Partitions {
@@ -267,6 +190,14 @@ func (r *routes) learn(m *metadata.Response, seq uint64) {
 	}
 }
 
+func brokerAddrs(m *metadata.Response) map[int32]string {
+	all := make(map[int32]string, len(m.Brokers))
+	for _, b := range m.Brokers {
+		all[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+	}
+	return all
+}
+
 // liveBrokers asks the cluster for its brokers.
 func (c *Cluster) liveBrokers(ctx context.Context) (brokers map[int32]string, controller int32, err error) {
 	m, err := c.askAny(ctx, func() protocol.Message { return &metadata.Request{TopicNames: []string{}} })
@@ -274,11 +205,7 @@ func (c *Cluster) liveBrokers(ctx context.Context) (brokers map[int32]string, co
 		return nil, 0, err
 	}
 	res := m.(*metadata.Response)
-	brokers = make(map[int32]string, len(res.Brokers))
-	for _, b := range res.Brokers {
-		brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-	}
-	return brokers, res.ControllerID, nil
+	return brokerAddrs(res), res.ControllerID, nil
 }
 
 // coordinator names the broker that coordinates a group.
