@@ -80,6 +80,7 @@ type Handler struct {
 	streams    *sse.Server
 	auth       auth.Authenticate
 	maxBody    int64
+	headers    headers
 	buffers    sync.Pool // *bytes.Buffer
 	zippers    sync.Pool // *gzip.Writer
 	log        *slog.Logger
@@ -102,6 +103,7 @@ func New(cfg Config) (*Handler, error) {
 		streams:    cfg.Streams,
 		auth:       cfg.Authenticate,
 		maxBody:    cfg.MaxBodyBytes,
+		headers:    newHeaders(),
 		buffers:    sync.Pool{New: func() any { return new(bytes.Buffer) }},
 		zippers:    sync.Pool{New: newZipper},
 		log:        cfg.Log,
@@ -161,7 +163,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	r = r.WithContext(auth.WithViewer(r.Context(), viewer))
+	if viewer != "" {
+		r = r.WithContext(auth.WithViewer(r.Context(), viewer))
+	}
 
 	ctx := r.Context()
 	op, list := h.exec.CreateOperationContext(ctx, params)

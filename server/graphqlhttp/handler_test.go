@@ -148,7 +148,7 @@ func TestHandler_RefusesWhatIsNoRequest(t *testing.T) {
 		{"trailing blanks", request{body: " " + typename + " \n"}, 200, "__typename"},
 		{"no query", request{body: `{"qeury":"{__typename}"}`}, 400, "has no query"},
 		{"query null", request{body: `{"query":null}`}, 400, "has no query"},
-		{"query empty", request{body: `{"query":""}`}, 200, "has no query"}, // a request, if a poor one
+		{"query empty", request{body: `{"query":""}`}, 400, "has no query"},
 		{"query number", request{body: `{"query":1}`}, 400, "query must be a string"},
 		{"operationName list", request{body: `{"query":"{__typename}","operationName":[]}`}, 400, "operationName must be a string"},
 		{"variables string", request{body: `{"query":"{__typename}","variables":"x"}`}, 400, "variables must be an object"},

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -34,21 +33,10 @@ func badBody(format string, args ...any) *requestError {
 
 // wireParams is a request as GraphQL over HTTP has it; null is as good as absent.
 type wireParams struct {
-	Query         *string        `json:"query"`
-	OperationName *string        `json:"operationName"`
+	Query         string         `json:"query"`
+	OperationName string         `json:"operationName"`
 	Variables     map[string]any `json:"variables"`
 	Extensions    map[string]any `json:"extensions"`
-}
-
-func (p *wireParams) raw(r *http.Request, start graphql.TraceTiming) *graphql.RawParams {
-	params := &graphql.RawParams{Variables: p.Variables, Extensions: p.Extensions, Headers: r.Header, ReadTime: start}
-	if p.Query != nil {
-		params.Query = *p.Query
-	}
-	if p.OperationName != nil {
-		params.OperationName = *p.OperationName
-	}
-	return params
 }
 
 func (h *Handler) readRequest(w http.ResponseWriter, r *http.Request) (*graphql.RawParams, *requestError) {
@@ -63,11 +51,14 @@ func (h *Handler) readRequest(w http.ResponseWriter, r *http.Request) (*graphql.
 	if err != nil {
 		return nil, err
 	}
-	if p.Query == nil && p.Extensions["persistedQuery"] == nil {
+	if p.Query == "" && p.Extensions["persistedQuery"] == nil {
 		return nil, badBody("the request has no query: send it as a string in the field query")
 	}
 	timing.End = graphql.Now()
-	return p.raw(r, timing), nil
+	return &graphql.RawParams{
+		Query: p.Query, OperationName: p.OperationName, Variables: p.Variables, Extensions: p.Extensions,
+		Headers: r.Header, ReadTime: timing,
+	}, nil
 }
 
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, p *wireParams) *requestError {
@@ -89,7 +80,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, p *wireParams
 		}
 		return badBody("the body could not be read to its end")
 	}
-	body := bytes.TrimLeft(buf.Bytes(), " \t\r\n")
+	body := bytes.TrimLeft(buf.Bytes(), blanks)
 	switch {
 	case len(body) == 0:
 		return badBody("the body is empty: send a JSON object with the field query")
@@ -158,9 +149,9 @@ func (h *Handler) readURL(r *http.Request, p *wireParams) *requestError {
 		}
 		switch name {
 		case "query":
-			p.Query = &v[0]
+			p.Query = v[0]
 		case "operationName":
-			p.OperationName = &v[0]
+			p.OperationName = v[0]
 		case "variables":
 			if v[0] == "" {
 				continue
@@ -180,6 +171,9 @@ func (h *Handler) readURL(r *http.Request, p *wireParams) *requestError {
 	return nil
 }
 
+// blanks are what JSON allows around a value.
+const blanks = " \t\r\n"
+
 // decode reads exactly one JSON value. Numbers keep their digits; text that is not Unicode is refused, where
 // encoding/json would put U+FFFD in its place.
 func decode(data []byte, into any, what string) *requestError {
@@ -191,7 +185,7 @@ func decode(data []byte, into any, what string) *requestError {
 	if err := dec.Decode(into); err != nil {
 		return badJSON(err, what)
 	}
-	if _, err := dec.Token(); err != io.EOF {
+	if len(bytes.TrimLeft(data[dec.InputOffset():], blanks)) > 0 {
 		return badBody("%s goes on after the end of its JSON value", what)
 	}
 	return nil

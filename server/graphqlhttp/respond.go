@@ -16,6 +16,19 @@ import (
 // gzipFrom is the size from which an answer is worth compressing: below, it fits a network packet anyway.
 const gzipFrom = 1400
 
+// headers are the values that most answers have, made once. Nobody may change them.
+type headers struct{ json, response, nosniff, noStore, vary []string }
+
+func newHeaders() headers {
+	return headers{
+		json:     []string{typeJSON + "; charset=utf-8"},
+		response: []string{typeResponse + "; charset=utf-8"},
+		nosniff:  []string{"nosniff"},
+		noStore:  []string{"no-store"},
+		vary:     []string{"Accept, Accept-Encoding"},
+	}
+}
+
 func newZipper() any {
 	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
@@ -50,14 +63,18 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, accept acceptab
 	}
 
 	header := w.Header()
-	media := accept.json
-	if media == "" {
-		media = typeJSON // a refusal must be readable by somebody
+	if accept.json == typeResponse {
+		header["Content-Type"] = h.headers.response
+	} else {
+		header["Content-Type"] = h.headers.json // also a refusal that nobody accepts: it must be readable
 	}
-	header.Set("Content-Type", media+"; charset=utf-8")
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Cache-Control", "no-store")
-	header.Add("Vary", "Accept, Accept-Encoding")
+	header["X-Content-Type-Options"] = h.headers.nosniff
+	header["Cache-Control"] = h.headers.noStore
+	if vary := header["Vary"]; vary == nil {
+		header["Vary"] = h.headers.vary
+	} else {
+		header["Vary"] = append(vary, h.headers.vary...)
+	}
 
 	if buf.Len() >= gzipFrom && accepts(r.Header["Accept-Encoding"], "gzip") {
 		zipped := h.buffers.Get().(*bytes.Buffer)
