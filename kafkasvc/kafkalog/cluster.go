@@ -36,7 +36,7 @@ var ErrClosed = errors.New("kafka: closed")
 // Cluster is a Kafka cluster. It is safe for concurrent use. Nothing is dialled before it is needed.
 type Cluster struct {
 	cfg Config
-	ctx context.Context // ends with Close; bounds what no caller bounds
+	ctx context.Context //nolint:containedctx // the life of the Cluster, not of a call: ends with Close, bounds what no caller bounds
 	end context.CancelFunc
 
 	routes routes

@@ -216,15 +216,12 @@ func (k *conn) roundTrip(m protocol.Message) (_ protocol.Message, err error) {
 	return k.pc.RoundTrip(m)
 }
 
-// version picks the newest version of an API that both sides know, at most max.
-func (k *conn) version(key protocol.ApiKey, min, max int16) (int16, error) {
+// version picks the newest version of an API that both sides know, from oldest to newest.
+func (k *conn) version(key protocol.ApiKey, oldest, newest int16) (int16, error) {
 	r, ok := k.versions[key]
-	v := r.max
-	if v > max {
-		v = max
-	}
-	if !ok || v < min || v < r.min {
-		return 0, &UnsupportedError{API: key.String(), Min: min, Max: max, Broker: k.addr}
+	v := min(r.max, newest)
+	if !ok || v < oldest || v < r.min {
+		return 0, &UnsupportedError{API: key.String(), Min: oldest, Max: newest, Broker: k.addr}
 	}
 	return v, nil
 }

@@ -81,21 +81,21 @@ func TestHeartbeat_IsTransientOnABrokenLinkAndBoundedBySilence(t *testing.T) {
 		other := k.NewLink()
 		cc := kafkalog.New(kafkalog.Config{Brokers: k.Addrs(), Dial: other.Dial})
 		defer cc.Close()
-		if err := cc.Heartbeat(t.Context(), group, int32(gen.ID), gen.MemberID); err != nil {
+		if err := cc.Heartbeat(t.Context(), group, gen.ID, gen.MemberID); err != nil {
 			t.Fatal(err)
 		}
 		other.CloseConns() // a resting connection that died is replaced without a word
-		if err := cc.Heartbeat(t.Context(), group, int32(gen.ID), gen.MemberID); err != nil {
+		if err := cc.Heartbeat(t.Context(), group, gen.ID, gen.MemberID); err != nil {
 			t.Error(err)
 		}
 		other.Silence()
 		began := time.Now()
-		err := cc.Heartbeat(t.Context(), group, int32(gen.ID), gen.MemberID)
+		err := cc.Heartbeat(t.Context(), group, gen.ID, gen.MemberID)
 		if took := time.Since(began); err == nil || kafkalog.GenerationOver(err) || took > time.Second {
 			t.Errorf("silence: %v after %v", err, took)
 		}
 		other.Heal()
-		if err := cc.Heartbeat(t.Context(), group, int32(gen.ID), gen.MemberID); err != nil {
+		if err := cc.Heartbeat(t.Context(), group, gen.ID, gen.MemberID); err != nil {
 			t.Errorf("healed: %v", err)
 		}
 		_ = c

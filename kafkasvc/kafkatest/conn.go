@@ -74,11 +74,11 @@ func (c *conn) send(frame []byte) error {
 	}
 	switch r.Action {
 	case CutBefore:
-		c.Close()
+		_ = c.Close()
 		return io.ErrClosedPipe
 	case LandLate:
 		go c.link.replay(c.address, frame, r.Delay)
-		c.Close()
+		_ = c.Close()
 		return nil
 	case Swallow:
 		return nil
@@ -119,7 +119,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	c.holdAnswer = 0
 	c.mu.Unlock()
 	if lose { // there is an answer, so the request was carried out
-		c.Close()
+		_ = c.Close()
 		return 0, io.EOF
 	}
 	if hold > 0 && !c.wait(hold) {

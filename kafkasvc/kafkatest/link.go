@@ -48,7 +48,7 @@ func (l *Link) Cut() {
 // CloseConns closes all connections once; new ones are welcome.
 func (l *Link) CloseConns() {
 	for _, c := range l.open() {
-		c.Close()
+		_ = c.Close()
 	}
 }
 
@@ -159,7 +159,7 @@ func (l *Link) replay(address string, frame []byte, after time.Duration) {
 		return // the cluster is gone, and nothing lands any more
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second)) // a late answer only
 	if _, err := c.Write(frame); err != nil {
 		return
 	}
