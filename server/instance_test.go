@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -525,3 +526,71 @@ func TestPage_CanBeTurnedOff(t *testing.T) {
 		}
 	}
 }
+
+func TestWaysIn_LargeOrOddOnesAreRefusedWithoutBeingHeld(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = z.Write(make([]byte, 10<<20))
+	_ = z.Close()
+	endless := readerFunc(func(p []byte) (int, error) { clear(p); return len(p), nil })
+	started := start(t, nil)
+	sized := func(n int) io.Reader { return strings.NewReader(fmt.Sprintf("%*s", -n, `{"query":"{__typename}"}`)) }
+	for _, tc := range []struct {
+		why    string
+		body   io.Reader
+		length int64 // -1: chunked
+		header string
+		want   int
+	}{
+		{"the largest", sized(64 << 10), 64 << 10, "", 200},
+		{"the largest in chunks", sized(64 << 10), -1, "", 200},
+		{"one byte more", sized(64<<10 + 1), 64<<10 + 1, "", 413},
+		{"one byte more in chunks", sized(64<<10 + 1), -1, "", 413},
+		{"64 MB", io.LimitReader(endless, 64<<20), 64 << 20, "", 413},
+		{"chunks without end", io.LimitReader(endless, 1<<40), -1, "", 413},
+		{"something that unfolds", bytes.NewReader(zipped.Bytes()), int64(zipped.Len()), "gzip", 415},
+		{"none", nil, 0, "", 400},
+	} {
+		t.Run(tc.why, func(t *testing.T) {
+			r, err := http.NewRequest(http.MethodPost, "http://"+started.address+"/graphql", tc.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.ContentLength = tc.length
+			r.Header.Set("Content-Type", "application/json")
+			if tc.header != "" {
+				r.Header.Set("Content-Encoding", tc.header)
+			}
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				if tc.want == 413 && tc.length != 64<<10+1 {
+					return // closed while the client was still sending
+				}
+				t.Fatal(err)
+			}
+			defer answer.Body.Close()
+			body, _ := io.ReadAll(answer.Body)
+			if answer.StatusCode != tc.want {
+				t.Fatalf("got %d %s, want %d", answer.StatusCode, body, tc.want)
+			}
+			if tc.want != 200 {
+				var shape struct {
+					Errors []struct {
+						Message    string
+						Extensions struct{ Code string }
+					}
+				}
+				if json.Unmarshal(body, &shape) != nil || len(shape.Errors) != 1 || shape.Errors[0].Extensions.Code != "BAD_REQUEST" {
+					t.Errorf("not the shape of a GraphQL error: %s", body)
+				}
+			}
+		})
+	}
+	if err := started.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

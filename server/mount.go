@@ -1,52 +1,59 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/99designs/gqlgen/graphql/handler"
-	"github.com/99designs/gqlgen/graphql/handler/extension"
-	"github.com/99designs/gqlgen/graphql/handler/lru"
-	"github.com/99designs/gqlgen/graphql/handler/transport"
-	"github.com/coder/websocket"
-	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/chathome/chathome/graph"
+	api "github.com/chathome/chathome/graph"
+	"github.com/chathome/chathome/server/fanout"
+	"github.com/chathome/chathome/server/graphqlhttp"
+	"github.com/chathome/chathome/server/sse"
+	"github.com/chathome/chathome/server/ws"
 )
 
-// Limits of the GraphQL side. Validation takes time that grows with the square of the fields, so the number of
-// tokens is what protects it.
-const (
-	maxTokens     = 1000
-	maxDocuments  = 256      // parsed ones that are kept
-	maxFrame      = 64 << 10 // bytes of one WebSocket message
-	initTimeout   = 3 * time.Second
-	pingInterval  = 12 * time.Second
-	subprotocolWS = "graphql-transport-ws"
-)
+// waysIn are the transports of GraphQL: POST and GET, event streams, sockets.
+type waysIn struct {
+	http.Handler
+	// shutdown ends event streams and sockets so that their clients come back, elsewhere. Queries and
+	// mutations under way are answered first. The error says that something had to be cut.
+	shutdown func(ctx context.Context) error
+}
 
-// mount puts the ways in (POST, GET, WebSocket) on a schema. It is the whole seam between the two.
-func mount(schema graphql.ExecutableSchema, introspection bool, log *slog.Logger) http.Handler {
-	server := handler.New(schema)
-	graph.Configure(server, log)
-	server.SetParserTokenLimit(maxTokens)
-	server.SetQueryCache(lru.New[*ast.QueryDocument](maxDocuments))
-	if introspection {
-		server.Use(extension.Introspection{})
-	}
-	limit := int64(maxFrame)
-	server.AddTransport(transport.Websocket{
-		Implementation: transport.CoderWebsocketImplementation{AcceptOptions: websocket.AcceptOptions{
-			Subprotocols:       []string{subprotocolWS},
-			InsecureSkipVerify: true, // httpserver has checked the origin
-		}},
-		InitTimeout:      initTimeout,
-		PingPongInterval: pingInterval,
-		PayloadReadLimit: &limit,
+// mount puts the ways in on a schema. It is the whole seam between the two.
+func mount(schema graphql.ExecutableSchema, introspection bool, log *slog.Logger) (*waysIn, error) {
+	hub := fanout.New(fanout.Config{Log: log})
+	sockets, err := ws.New(ws.Config{
+		Hub:         hub,
+		CheckOrigin: func(*http.Request) bool { return true }, // httpserver has, for all ways in alike
+		Log:         log,
 	})
-	server.AddTransport(transport.GET{})
-	server.AddTransport(transport.POST{})
-	return server
+	if err != nil {
+		return nil, fmt.Errorf("prepare sockets: %w", err)
+	}
+	streams := sse.New(sse.Config{Hub: hub})
+	present := api.NewErrorPresenter(log)
+	handler, err := graphqlhttp.New(graphqlhttp.Config{
+		Schema:        schema,
+		Present:       present,
+		Recover:       api.Recover,
+		Extensions:    api.Extensions(present),
+		Transports:    []graphql.Transport{sockets},
+		Streams:       streams,
+		Introspection: introspection,
+		Log:           log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("prepare GraphQL over HTTP: %w", err)
+	}
+	return &waysIn{Handler: handler, shutdown: func(ctx context.Context) error {
+		both := make(chan error, 1)
+		go func() { both <- streams.Shutdown(ctx) }()
+		err := sockets.Shutdown(ctx)
+		return errors.Join(err, <-both)
+	}}, nil
 }

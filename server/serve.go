@@ -59,16 +59,20 @@ func (p process) serve(cfg config.Config, secrets config.Secrets) error {
 func newInstance(cfg config.Config, house home, listener net.Listener, log *slog.Logger) (*instance, error) {
 	i := &instance{log: log, home: house, listener: listener, budget: cfg.ShutdownTimeout}
 	var page http.Handler
+	var err error
 	if cfg.GraphiQL {
-		var err error
 		if page, err = graphiql.New(); err != nil {
 			return nil, fmt.Errorf("prepare GraphiQL: %w", err)
 		}
 	}
+	ways, err := mount(graph.New(house), cfg.Introspection, log)
+	if err != nil {
+		return nil, err
+	}
 	i.http = httpserver.New(httpserver.Config{
-		GraphQL: mount(graph.New(house), cfg.Introspection, log),
-		Page:    page,
-		Ready:   i.notReady,
+		GraphQL: ways, EndStreams: ways.shutdown,
+		Page:  page,
+		Ready: i.notReady,
 		Origins: httpserver.Origins{
 			Allowed:    cfg.AllowedOrigins,
 			Advertised: cfg.AdvertisedURL,

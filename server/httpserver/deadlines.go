@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -62,8 +61,3 @@ func (d *deadlineWriter) Flush() { _ = d.FlushError() }
 func (d *deadlineWriter) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 func isUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
-
-// isStream: answers to these end when the client or the server wants, not when they are complete.
-func isStream(r *http.Request) bool {
-	return isUpgrade(r) || strings.Contains(r.Header.Get("Accept"), "text/event-stream")
-}

@@ -1,11 +1,7 @@
 package httpserver
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,10 +26,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func serve(t *testing.T, change func(*Config)) (*Server, string) {
 	t.Helper()
 	cfg := Config{
-		GraphQL: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }),
-		Ready:   func() []Reason { return nil },
-		Limits:  DefaultLimits(),
-		Log:     slog.New(slog.DiscardHandler),
+		GraphQL: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.RawQuery == "unread" {
+				return
+			}
+			if _, err := io.ReadAll(r.Body); err != nil {
+				w.WriteHeader(http.StatusRequestTimeout)
+			}
+		}),
+		Ready:  func() []Reason { return nil },
+		Limits: DefaultLimits(),
+		Log:    slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&cfg)
@@ -55,69 +60,6 @@ func serve(t *testing.T, change func(*Config)) (*Server, string) {
 	return s, l.Addr().String()
 }
 
-func TestBody_LargeOrOddOnesAreRefusedWithoutBeingHeld(t *testing.T) {
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	_, _ = z.Write(make([]byte, 10<<20))
-	_ = z.Close()
-	endless := readerFunc(func(p []byte) (int, error) { clear(p); return len(p), nil })
-	_, address := serve(t, nil)
-	for _, tc := range []struct {
-		why    string
-		body   io.Reader
-		length int64 // -1: chunked
-		header string
-		want   int
-	}{
-		{"the largest", strings.NewReader(strings.Repeat("a", 64<<10)), 64 << 10, "", 200},
-		{"the largest in chunks", strings.NewReader(strings.Repeat("a", 64<<10)), -1, "", 200},
-		{"one byte more", strings.NewReader(strings.Repeat("a", 64<<10+1)), 64<<10 + 1, "", 413},
-		{"one byte more in chunks", strings.NewReader(strings.Repeat("a", 64<<10+1)), -1, "", 413},
-		{"64 MB", io.LimitReader(endless, 64<<20), 64 << 20, "", 413},
-		{"chunks without end", io.LimitReader(endless, 1<<40), -1, "", 413},
-		{"something that unfolds", bytes.NewReader(zipped.Bytes()), int64(zipped.Len()), "gzip", 415},
-		{"none", nil, 0, "", 200},
-	} {
-		t.Run(tc.why, func(t *testing.T) {
-			r, err := http.NewRequest(http.MethodPost, "http://"+address+"/graphql", tc.body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.ContentLength = tc.length
-			if tc.header != "" {
-				r.Header.Set("Content-Encoding", tc.header)
-			}
-			answer, err := http.DefaultClient.Do(r)
-			if err != nil {
-				if tc.want == 413 && tc.length != 64<<10+1 {
-					return // closed while the client was still sending
-				}
-				t.Fatal(err)
-			}
-			defer answer.Body.Close()
-			body, _ := io.ReadAll(answer.Body)
-			if answer.StatusCode != tc.want {
-				t.Fatalf("got %d %s, want %d", answer.StatusCode, body, tc.want)
-			}
-			if tc.want != 200 {
-				var shape struct {
-					Errors []struct {
-						Message    string
-						Extensions struct{ Code string }
-					}
-				}
-				if json.Unmarshal(body, &shape) != nil || len(shape.Errors) != 1 || shape.Errors[0].Extensions.Code != "BAD_REQUEST" {
-					t.Errorf("not the shape of a GraphQL error: %s", body)
-				}
-			}
-		})
-	}
-}
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
 // talk sends raw bytes and returns what comes back until the server closes or d is over.
 func talk(t *testing.T, address, send string, d time.Duration) string {
 	t.Helper()
@@ -130,7 +72,10 @@ func talk(t *testing.T, address, send string, d time.Duration) string {
 		t.Fatal(err)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(d))
-	b, _ := io.ReadAll(c)
+	b, err := io.ReadAll(c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection was held for %s", d)
+	}
 	return string(b)
 }
 
@@ -145,6 +90,10 @@ func TestTimeouts_PeersThatSendSlowlyAreCut(t *testing.T) {
 	got := talk(t, address, "POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", 5*time.Second)
 	if !strings.HasPrefix(got, "HTTP/1.1 408") {
 		t.Errorf("half a body: %q", got)
+	}
+	got = talk(t, address, "POST /graphql?unread HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhalf", 5*time.Second)
+	if !strings.HasPrefix(got, "HTTP/1.1 200") {
+		t.Errorf("half a body that nobody wants: %q", got)
 	}
 	got = talk(t, address, "GET /graphql?query="+strings.Repeat("a", 64<<10)+" HTTP/1.1\r\nHost: a\r\n\r\n", 5*time.Second)
 	if !strings.HasPrefix(got, "HTTP/1.1 431") {
@@ -328,34 +277,22 @@ func TestRoutes_HealthReadinessAndHeaders(t *testing.T) {
 	}
 }
 
-func TestShutdown_EndsStreamsWithACauseAndLetsRequestsFinish(t *testing.T) {
-	entered := make(chan string, 2)
-	cause := make(chan error, 1)
-	release := make(chan struct{})
+func TestShutdown_EndsStreamsAndLetsRequestsFinish(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
 	s, address := serve(t, func(c *Config) {
+		c.EndStreams = func(context.Context) error {
+			once.Do(func() { close(release) }) // the request finishes only when streams are ended beside it
+			return nil
+		}
 		c.GraphQL = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !isStream(r) {
-				entered <- "request"
-				<-release
-				if r.Context().Err() == nil {
-					_, _ = io.WriteString(w, "finished")
-				}
-				return
+			close(entered)
+			<-release
+			if r.Context().Err() == nil {
+				_, _ = io.WriteString(w, "finished")
 			}
-			_ = http.NewResponseController(w).Flush()
-			entered <- "stream"
-			<-r.Context().Done()
-			cause <- context.Cause(r.Context())
 		})
 	})
-	go func() {
-		r, _ := http.NewRequest("GET", "http://"+address+"/graphql", nil)
-		r.Header.Set("Accept", "text/event-stream")
-		if answer, err := http.DefaultClient.Do(r); err == nil {
-			_, _ = io.Copy(io.Discard, answer.Body)
-			answer.Body.Close()
-		}
-	}()
 	got := make(chan string, 1)
 	go func() {
 		answer, err := http.Get("http://" + address + "/graphql")
@@ -368,48 +305,33 @@ func TestShutdown_EndsStreamsWithACauseAndLetsRequestsFinish(t *testing.T) {
 		got <- string(b)
 	}()
 	<-entered
-	<-entered
-	stopped := make(chan error, 1)
-	go func() { stopped <- s.Shutdown(t.Context()) }()
-	if err := <-cause; !errors.Is(err, ErrStopping) {
-		t.Errorf("the stream ended with %v", err)
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
-	close(release)
 	if body := <-got; body != "finished" {
 		t.Errorf("the request got %q", body)
 	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
 }
 
-func TestShutdown_DoesNotWaitForSocketsBeyondItsDeadline(t *testing.T) {
-	release := make(chan struct{})
-	entered := make(chan struct{})
+func TestShutdown_ClosesWhatIsLeftAtItsDeadline(t *testing.T) {
+	entered, gone := make(chan struct{}), make(chan struct{})
 	s, address := serve(t, func(c *Config) {
-		c.GraphQL = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			conn, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer conn.Close()
+		c.GraphQL = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			close(entered)
-			<-release
+			<-r.Context().Done() // the connection was closed
+			close(gone)
 		})
 	})
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_, _ = io.WriteString(c, "GET /graphql HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	go func() {
+		if answer, err := http.Get("http://" + address + "/graphql"); err == nil {
+			answer.Body.Close()
+		}
+	}()
 	<-entered
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	close(release)
-	_, _ = bufio.NewReader(c).ReadByte() // until the handler has closed it
+	<-gone
 }

@@ -55,7 +55,7 @@ func (o Origins) check(next http.Handler) http.Handler {
 }
 
 func refuseOrigin(w http.ResponseWriter) {
-	refuse(w, http.StatusForbidden, "this web origin may not use the API; the server's --allowed-origins has to list it")
+	forbid(w, "this web origin may not use the API; the server's --allowed-origins has to list it")
 }
 
 // allows compares exactly: a prefix or suffix of an allowed origin is another site.

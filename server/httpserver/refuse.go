@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 )
 
@@ -17,18 +16,9 @@ type refusalError struct {
 	Extensions map[string]string `json:"extensions"`
 }
 
-// refuse answers a request that never reaches GraphQL. Nothing was executed.
-func refuse(w http.ResponseWriter, status int, message string) {
-	code := "BAD_REQUEST"
-	if status == http.StatusForbidden {
-		code = "FORBIDDEN"
-	}
-	writeJSON(w, status, refusal{Errors: []refusalError{{Message: message, Extensions: map[string]string{"code": code}}}})
-}
-
-func refuseLarge(w http.ResponseWriter, limit int64) {
-	w.Header().Set("Connection", "close") // the rest of the body is not worth reading
-	refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit))
+// forbid answers a request that never reaches GraphQL. Nothing was executed.
+func forbid(w http.ResponseWriter, message string) {
+	writeJSON(w, http.StatusForbidden, refusal{Errors: []refusalError{{Message: message, Extensions: map[string]string{"code": "FORBIDDEN"}}}})
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {
