@@ -32,7 +32,7 @@ const (
 // Rule is a fault on the way between a client and the cluster.
 type Rule struct {
 	Action Action
-	Key    int16 // which requests: kmsg.Produce.Int16() …
+	Key    int16 // which requests: kmsg.Fetch.Int16() …; zero is Produce
 	Topic  string
 	// Partitions are those it applies to; nil: all.
 	Partitions []int32
