@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
 
 	api "github.com/chathome/chathome/graph"
 	"github.com/chathome/chathome/server/fanout"
@@ -26,7 +27,7 @@ type waysIn struct {
 
 // mount puts the ways in on a schema. It is the whole seam between the two.
 func mount(schema graphql.ExecutableSchema, introspection bool, log *slog.Logger) (*waysIn, error) {
-	hub := fanout.New(fanout.Config{Log: log})
+	hub := fanout.New(fanout.Config{Classify: shareable, Log: log})
 	sockets, err := ws.New(ws.Config{
 		Hub:         hub,
 		CheckOrigin: func(*http.Request) bool { return true }, // httpserver has, for all ways in alike
@@ -56,4 +57,12 @@ func mount(schema graphql.ExecutableSchema, introspection bool, log *slog.Logger
 		err := sockets.Shutdown(ctx)
 		return errors.Join(err, <-both)
 	}}, nil
+}
+
+// shareable: events that hold nothing else are sent to everybody who wants the same ones.
+func shareable(f *ast.Field) fanout.Class {
+	if api.Immutable(f) {
+		return fanout.Immutable
+	}
+	return fanout.Unshareable
 }
