@@ -152,6 +152,9 @@ func TestHome_DeletedRecords(t *testing.T) {
 		if s, err := room.Resolve(t.Context(), oldest); err != nil || s != 10 {
 			t.Errorf("the oldest position leads to %d, %v", s, err)
 		}
+		if c, err := room.CursorAt(t.Context(), 10); err != nil || c != oldest {
+			t.Errorf("the position before the oldest message is %+v, %v", c, err)
+		}
 		if m := sendAnywhere(t, info, "alice", "m22", "t22", b); m.Serial != 22 {
 			t.Errorf("serial %d", m.Serial)
 		}

@@ -157,17 +157,20 @@ func (r *room) CursorAt(_ context.Context, serial domain.Serial) (c domain.Curso
 	return c, err
 }
 
-// cursorAt is not ok where no message has this serial.
+// cursorAt is not ok where no message has this serial. The position before the oldest message has none either, and is
+// one to begin at.
 func (r *room) cursorAt(serial domain.Serial) (c domain.Cursor, ok bool, err error) {
 	c = domain.Cursor{Home: r.home.Home(), Room: r.state.info.ID, Serial: serial}
-	if serial == 0 {
-		return c, true, nil
-	}
 	m, ok, err := r.at(serial)
 	if ok {
 		c.Hash = m.Hash()
+		return c, true, nil
 	}
-	return c, ok, err
+	if err != nil {
+		return c, false, err
+	}
+	oldest, _, err := r.bounds()
+	return c, serial == oldest-1, err
 }
 
 // Resolve implements domain.Room. A cursor holds where its message is there, the very one. The position before
