@@ -19,12 +19,14 @@ const (
 	nextTail = "\n\n"
 )
 
-// prefix of an event on the wire. id is a cursor, empty where the operation has none.
-func prefix(id string) []byte {
-	if id == "" {
-		return []byte(nextHead)
+// appendPrefix writes what stands before an event's payload. id is a cursor, empty where the operation has none.
+func appendPrefix(dst []byte, id string) []byte {
+	if id != "" {
+		dst = append(dst, "id: "...)
+		dst = append(dst, id...)
+		dst = append(dst, '\n')
 	}
-	return []byte("id: " + id + "\n" + nextHead)
+	return append(dst, nextHead...)
 }
 
 // refused is the whole stream of an operation that was not executed: its errors, without a data entry.

@@ -86,6 +86,7 @@ type stream struct {
 	wire    wire
 	layout  *fanout.Layout
 	sub     *fanout.Subscription
+	prefix  []byte // written anew for each event
 	release func()
 	expire  *time.Timer // nil: never
 }
@@ -94,7 +95,8 @@ var _ fanout.Sink = (*stream)(nil)
 
 // Frame is part of fanout.Sink.
 func (s *stream) Frame(b *fanout.Builder, e *fanout.Event) *fanout.Frame {
-	return b.Build(s.layout, prefix(e.Cursor), e)
+	s.prefix = appendPrefix(s.prefix[:0], e.Cursor)
+	return b.Build(s.layout, s.prefix, e)
 }
 
 // TrySend is part of fanout.Sink.
