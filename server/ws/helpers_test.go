@@ -370,3 +370,5 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+func watchers(f domain.Feed) int { return domaintest.Watchers(f) }

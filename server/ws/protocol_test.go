@@ -28,6 +28,7 @@ func TestProtocol(t *testing.T) {
 			MaxOperations: 3,
 			MaxMessage:    64 << 10,
 			InitTimeout:   500 * time.Millisecond,
+			CloseTimeout:  200 * time.Millisecond,
 			Authenticate: func(_ context.Context, h http.Header, init json.RawMessage) (string, time.Time, error) {
 				if strings.Contains(string(init), "bad") || h.Get("Authorization") == "bad" {
 					return "", time.Time{}, errors.New("secret reason")
