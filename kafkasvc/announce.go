@@ -6,6 +6,7 @@ import (
 
 	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/kafkasvc/directory"
+	"github.com/chathome/chathome/kafkasvc/failpoint"
 )
 
 // What owners tell the directory. The shard's log is the truth for rooms: whatever of them the directory
@@ -18,7 +19,10 @@ func (h *Home) claim(s *shard) announcement {
 		if rooms {
 			s.announced.Store(false)
 		}
-		if err := h.dir.AnnounceOwner(ctx, c, version); err != nil && ctx.Err() == nil {
+		failpoint.Hit(failpoint.BeforeAnnounce, h.gate.self)
+		err := h.dir.AnnounceOwner(ctx, c, version)
+		failpoint.Hit(failpoint.AfterAnnounce, h.gate.self)
+		if err != nil && ctx.Err() == nil {
 			h.lg.Warn("owner not announced", "shard", int(s.id), "err", err)
 		}
 		for {

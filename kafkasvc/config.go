@@ -51,7 +51,7 @@ type Config struct {
 	// Alarm hears of what a person has to look at, by kind; nil: none. It must not block.
 	Alarm func(kind string)
 
-	storeFS vfs.FS // nil: the operating system's; tests fill it up
+	StoreFS vfs.FS // of the local store; nil: the operating system's. Tests fill it up and damage it
 }
 
 // Names of the topics of a home.

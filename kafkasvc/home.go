@@ -13,6 +13,7 @@ import (
 
 	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/kafkasvc/directory"
+	"github.com/chathome/chathome/kafkasvc/failpoint"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/local"
 )
@@ -45,7 +46,7 @@ func New(cfg Config) (*Home, error) {
 	if err := cfg.Timeouts.Validate(); err != nil {
 		return nil, err
 	}
-	store, err := local.Open(local.Config{Dir: cfg.DataDir, FS: cfg.storeFS, Log: cfg.Log})
+	store, err := local.Open(local.Config{Dir: cfg.DataDir, FS: cfg.StoreFS, Log: cfg.Log})
 	if err != nil {
 		return nil, fmt.Errorf("open the local store: %w", err)
 	}
@@ -121,7 +122,10 @@ func (h *Home) CreateChatRoom(ctx context.Context, id uuid.UUID, name string) (d
 	if r.err != nil {
 		return domain.ChatRoomInfo{}, false, r.err
 	}
-	if err := h.dir.Announce(ctx, r.info); err != nil {
+	failpoint.Hit(failpoint.BeforeAnnounce, h.gate.self)
+	err = h.dir.Announce(ctx, r.info)
+	failpoint.Hit(failpoint.AfterAnnounce, h.gate.self)
+	if err != nil {
 		h.announceLater(s) // it is stored: others must hear of it, whoever waits here
 		return domain.ChatRoomInfo{}, false, &domain.OutcomeUnknownError{Shard: s}
 	}

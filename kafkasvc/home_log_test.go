@@ -393,7 +393,7 @@ func TestHome_DiskFull(t *testing.T) {
 			}
 			return nil
 		}))
-		a := join(t, c, "a", func(cfg *Config) { cfg.DataDir, cfg.storeFS = "data", fs }).ready()
+		a := join(t, c, "a", func(cfg *Config) { cfg.DataDir, cfg.StoreFS = "data", fs }).ready()
 		info := a.room("kitchen")
 		sendAnywhere(t, info, "alice", "0", "m0", a)
 		full.Store(true)

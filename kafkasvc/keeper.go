@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/failpoint"
 	"github.com/chathome/chathome/kafkasvc/local"
 	"github.com/chathome/chathome/kafkasvc/record"
 )
@@ -131,6 +132,7 @@ func (k *keeper) serve(stop context.Context) error {
 	if err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.AfterTakeover, k.gate.self)
 	t.target.Store(int64(version))
 	k.gate.place(k.generation, k.shard.id, place{phase: phaseLoading, tenure: t})
 	l := &loader{tenure: t, budget: k.budget, wait: k.wait, lg: k.lg, alarm: k.home.alarm, count: k.home.seen}
@@ -138,6 +140,7 @@ func (k *keeper) serve(stop context.Context) error {
 	if err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.AfterLoading, k.gate.self)
 	t.rooms = newRooms(k.home.roomsOf(t.store), t.holds)
 	at := fold.Position()
 	k.confirmed.Store(int64(at.Next))

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/failpoint"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/local"
 	"github.com/chathome/chathome/kafkasvc/record"
@@ -277,6 +278,7 @@ func (l *loader) fold(f *local.Fold, full <-chan *chunk, empty chan<- *chunk, ta
 			last = v.Tenure
 		}
 		empty <- c
+		failpoint.Hit(failpoint.WhileLoading, t.gate.self)
 		if f.Bytes() >= l.budget.share() {
 			if err := f.Commit(t.commit); err != nil {
 				return storeError(err)

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/failpoint"
 	"github.com/chathome/chathome/kafkasvc/membership"
 )
 
@@ -53,6 +54,7 @@ func (h *Home) Assigned(g *membership.Generation) {
 // are decided by the log.
 func (h *Home) Revoked(ctx context.Context, g *membership.Generation) {
 	h.gate.lock()
+	failpoint.Hit(failpoint.AfterRevoke, h.gate.self)
 	h.mu.Lock()
 	t := h.tenancy
 	h.mu.Unlock()

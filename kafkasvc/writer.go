@@ -11,6 +11,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/failpoint"
 	"github.com/chathome/chathome/kafkasvc/local"
 	"github.com/chathome/chathome/kafkasvc/record"
 )
@@ -132,7 +133,10 @@ func (w *writer) send(b *batch) (domain.Offset, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.wait.answer(b.copies))
 	defer cancel()
 	b.copies++
-	return w.tenure.shard.log.Append(ctx, b.records)
+	failpoint.Hit(failpoint.BeforeAppend, w.tenure.gate.self)
+	base, err := w.tenure.shard.log.Append(ctx, b.records)
+	failpoint.Hit(failpoint.AfterAppend, w.tenure.gate.self)
+	return base, err
 }
 
 // unacknowledged decides what follows a copy without a base offset: the identical batch again (done is
@@ -235,7 +239,9 @@ func (w *writer) apply(b *batch, recs []logRecord, g *gap) error {
 	for _, r := range recs {
 		w.fold.Apply(r.offset, r.value, &v)
 	}
+	failpoint.Hit(failpoint.BeforeCommit, w.tenure.gate.self)
 	err := w.fold.Commit(w.tenure.commit)
+	failpoint.Hit(failpoint.AfterCommit, w.tenure.gate.self)
 	counts := func(i int) bool { return g == nil || g.stored[i] }
 	if err == nil {
 		p := w.fold.Position()

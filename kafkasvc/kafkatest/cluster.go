@@ -14,6 +14,7 @@ type Cluster struct {
 	*kfake.Cluster
 	*Link
 
+	opts  []kfake.Opt
 	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	addrs []string
 	count counter
@@ -48,7 +49,7 @@ func start(tb testing.TB, dial func(context.Context, string, string) (net.Conn, 
 		tb.Fatalf("start the test cluster: %v", err)
 	}
 	tb.Cleanup(k.Close)
-	c := &Cluster{Cluster: k, dial: dial, addrs: k.ListenAddrs()}
+	c := &Cluster{Cluster: k, opts: opts, dial: dial, addrs: k.ListenAddrs()}
 	c.Link = c.NewLink()
 	return c
 }

@@ -29,10 +29,13 @@ const (
 	Swallow
 )
 
+// AnyKey lets a Rule match requests of every kind.
+const AnyKey int16 = -1
+
 // Rule is a fault on the way between a client and the cluster.
 type Rule struct {
 	Action Action
-	Key    int16 // which requests: kmsg.Fetch.Int16() …; zero is Produce
+	Key    int16 // which requests: kmsg.Fetch.Int16() …, or AnyKey; zero is Produce
 	Topic  string
 	// Partitions are those it applies to; nil: all.
 	Partitions []int32
@@ -62,7 +65,7 @@ func (a *Armed) Stop() {
 }
 
 func (r *Rule) matches(q *request) bool {
-	return r.Key == q.key &&
+	return (r.Key == q.key || r.Key == AnyKey) &&
 		(r.Topic == "" || slices.Contains(q.topics, r.Topic)) &&
 		(r.Partitions == nil || slices.ContainsFunc(q.partitions, func(p int32) bool { return slices.Contains(r.Partitions, p) })) &&
 		strings.HasPrefix(q.clientID, r.ClientID)
