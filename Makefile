@@ -16,10 +16,10 @@ HOURS    ?= 24
 TOOL := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test cluster demo sim bench fuzz generate fmt vet lint check clean
+.PHONY: help build run test audit test-clients graphiql cluster demo sim bench fuzz generate fmt vet lint check clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/chathome
 	CGO_ENABLED=0 go build -o $(BIN) ./server
@@ -31,6 +31,15 @@ test: ## Run all tests with the race detector (needs a C compiler; PKG=… TESTF
 	@cc="$${CC:-$$(go env CC)}"; command -v $${cc%% *} >/dev/null 2>&1 || \
 		{ echo "make test: the race detector needs a C compiler (gcc or clang), and there is none" >&2; exit 1; }
 	CGO_ENABLED=1 go test -race -timeout 30m $(TESTFLAGS) $(PKG)
+
+audit: build ## Run the specifications' own tests: HTTP, event streams, sockets (needs Node)
+	test/audit/run.sh $(BIN)
+
+test-clients: build ## Run real clients end to end (needs Node and Chromium; CLIENTS=…)
+	test/clients/run.sh $(BIN) $(CLIENTS)
+
+graphiql: ## Build the page that is embedded again from its lock file; leaves no diff (needs Node)
+	server/graphiql/build.sh
 
 cluster: build ## Start a broker and three servers on ports 8081 to 8083 (Ctrl-C ends all)
 	@exec scripts/cluster $(BIN) $(CLUSTER)
