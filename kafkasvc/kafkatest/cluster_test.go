@@ -42,7 +42,8 @@ func TestRules(t *testing.T) {
 		now     int64 // records in the log when the client has its answer
 		later   int64 // and a minute later
 	}{
-		{"none", kafkatest.Rule{Key: -1}, false, 1, 1},
+		{"none", kafkatest.Rule{Key: 32767}, false, 1, 1},
+		{"any key", kafkatest.Rule{Action: kafkatest.CutBefore, Key: kafkatest.AnyKey}, true, 0, 0},
 		{"lose the answer", kafkatest.Rule{Action: kafkatest.LoseAnswer}, true, 1, 1},
 		{"cut before", kafkatest.Rule{Action: kafkatest.CutBefore}, true, 0, 0},
 		{"hold the request", kafkatest.Rule{Action: kafkatest.HoldRequest, Delay: time.Second}, false, 1, 1},
@@ -134,4 +135,24 @@ func TestStartTCP(t *testing.T) {
 	if err := produce(t.Context(), c.Link, c.Addrs()[0], "x"); err != nil {
 		t.Error(err)
 	}
+}
+
+func TestCluster_RestartKeepsWhatWasStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := kafkatest.Start(t, kfake.SeedTopics(1, topic), kfake.DataDir(t.TempDir()))
+		for round := range int64(3) {
+			if err := produce(t.Context(), c.Link, c.Addrs()[0], "x"); err != nil {
+				t.Fatal(err)
+			}
+			c.Stop()
+			if err := produce(t.Context(), c.Link, c.Addrs()[0], "x"); err == nil {
+				t.Error("a cluster that is stopped took a record")
+			}
+			time.Sleep(time.Minute)
+			c.Restart(t)
+			if p := c.PartitionInfo(topic, 0); p == nil || p.HighWatermark != round+1 {
+				t.Errorf("after the restart: %+v, want %d records", p, round+1)
+			}
+		}
+	})
 }
