@@ -239,7 +239,7 @@ func (h *Handler) recovered(w http.ResponseWriter, r *http.Request, accept accep
 	switch v {
 	case nil:
 		return
-	case http.ErrAbortHandler: //nolint:errorlint // a panic value, compared as net/http does
+	case http.ErrAbortHandler:
 		panic(v)
 	}
 	err := h.exec.inner.PresentRecoveredError(context.WithoutCancel(r.Context()), v)

@@ -69,7 +69,7 @@ func newSocket(conn net.Conn, limit time.Duration, sendBuffer int) *socket {
 	}
 	s.try = func(fd uintptr) bool {
 		s.tryN, s.tryErr = syscall.Write(int(fd), s.tryBuf)
-		return s.tryErr != syscall.EINTR
+		return s.tryErr == nil || !errors.Is(s.tryErr, syscall.EINTR)
 	}
 	return s
 }
@@ -173,7 +173,7 @@ func (s *socket) rawWrite(b []byte) (int, error) {
 	s.tryBuf, s.tryN, s.tryErr = b, 0, nil
 	err := s.raw.Write(s.try)
 	s.tryBuf = nil
-	if err == nil && s.tryErr != syscall.EAGAIN {
+	if err == nil && s.tryErr != nil && !errors.Is(s.tryErr, syscall.EAGAIN) {
 		err = s.tryErr
 	}
 	return max(s.tryN, 0), err
