@@ -3,6 +3,7 @@
 # a test.mjs that takes the server's address, and says in one line what it lacks (exit 2).
 set -uo pipefail
 program=$(realpath "$1")
+export PROGRAM=$program # for clients that need more than one server
 shift
 cd "$(dirname "$0")"
 for need in node npm curl; do
