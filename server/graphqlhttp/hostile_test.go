@@ -56,7 +56,7 @@ func TestHandler_ABodyCostsNoMoreThanTheLimit(t *testing.T) {
 	if got := ask(bytes.NewReader(large), 1<<20); got != 413 {
 		t.Errorf("64 MB: %d", got)
 	}
-	if got := ask(strings.NewReader(`{"query":"{__typename}","variables":{"a":` + strings.Repeat(`{"a":`, 9000) + `1` + strings.Repeat("}", 9000) + `}}`), 10<<20); got != 200 {
+	if got := ask(strings.NewReader(`{"query":"{__typename}","variables":{"a":`+strings.Repeat(`{"a":`, 9000)+`1`+strings.Repeat("}", 9000)+`}}`), 10<<20); got != 200 {
 		t.Errorf("deep variables: %d", got)
 	}
 }
