@@ -11,6 +11,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/chathome/chathome/server/fanout"
+	"github.com/chathome/chathome/server/peers"
 )
 
 // Config of a Server. The zero value of a field means its default.
@@ -24,11 +25,13 @@ type Config struct {
 	KeepAlive time.Duration
 	// SendBuffer is what the kernel may keep for a client that does not read, in bytes. Default 64 KiB.
 	SendBuffer int
-	// Streams is how many streams may be open at once. Default 20,000.
-	Streams int
-	// Admit may refuse a stream, for example one of too many from an address. release is called at its
-	// end. nil: all are admitted.
-	Admit func(r *http.Request) (release func(), ok bool)
+	// Proxies are believed about a client's address.
+	Proxies peers.Proxies
+	// Limiter bounds streams; it may be the one for WebSockets. nil: MaxStreams and MaxPerAddress make one.
+	Limiter *peers.Limiter
+
+	MaxStreams    int // default 16,384
+	MaxPerAddress int // default 4,096: a whole company may stand behind one address
 }
 
 func (c Config) withDefaults() Config {
@@ -44,11 +47,14 @@ func (c Config) withDefaults() Config {
 	if c.SendBuffer <= 0 {
 		c.SendBuffer = 64 << 10
 	}
-	if c.Streams <= 0 {
-		c.Streams = 20_000
+	if c.MaxStreams <= 0 {
+		c.MaxStreams = 16_384
 	}
-	if c.Admit == nil {
-		c.Admit = func(*http.Request) (func(), bool) { return func() {}, true }
+	if c.MaxPerAddress <= 0 {
+		c.MaxPerAddress = 4096
+	}
+	if c.Limiter == nil {
+		c.Limiter = peers.NewLimiter(c.MaxStreams, c.MaxPerAddress)
 	}
 	return c
 }
@@ -188,25 +194,16 @@ func overloaded(w http.ResponseWriter) {
 // admit takes a place, which leave gives back. false when there are too many, or the server is stopping.
 func (s *Server) admit(r *http.Request) (release func(), ok bool) {
 	s.mu.Lock()
-	if s.closing || s.open >= s.cfg.Streams {
-		s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.closing {
 		return nil, false
 	}
-	s.open++
-	s.ended.Add(1)
-	s.mu.Unlock()
-	release, ok = s.cfg.Admit(r)
-	if !ok {
-		s.vacate()
+	release, ok = s.cfg.Limiter.Acquire(s.cfg.Proxies.Client(r))
+	if ok {
+		s.open++
+		s.ended.Add(1)
 	}
 	return release, ok
-}
-
-func (s *Server) vacate() {
-	s.mu.Lock()
-	s.open--
-	s.mu.Unlock()
-	s.ended.Done()
 }
 
 // enter lets Shutdown and the expiry find a stream that has its wire.
@@ -225,12 +222,13 @@ func (s *Server) enter(st *stream, expiry time.Time) {
 func (s *Server) leave(st *stream) {
 	s.mu.Lock()
 	delete(s.streams, st)
+	s.open--
 	s.mu.Unlock()
 	if st.expire != nil {
 		st.expire.Stop()
 	}
 	st.release()
-	s.vacate()
+	s.ended.Done()
 }
 
 // Streams is how many streams are open.

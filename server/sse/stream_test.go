@@ -24,6 +24,7 @@ import (
 	"github.com/chathome/chathome/graph"
 	"github.com/chathome/chathome/server/fanout"
 	"github.com/chathome/chathome/server/graphqlhttp"
+	"github.com/chathome/chathome/server/peers"
 	"github.com/chathome/chathome/server/sse"
 )
 
@@ -501,17 +502,24 @@ func TestStream_EndsWhenTheProofExpires(t *testing.T) {
 
 func TestServer_AdmitsNoMoreThanItMay(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
-		s := serve(t, protocol, sse.Config{Streams: 2})
-		a, b := s.open(follow, nil), s.open(follow, nil)
-		a.must()
-		b.must()
-		if c := s.open(follow, nil); c.StatusCode != http.StatusServiceUnavailable || c.Header.Get("Retry-After") == "" {
-			t.Fatalf("third stream: %d", c.StatusCode)
+		for _, cfg := range []sse.Config{{MaxStreams: 2}, {MaxPerAddress: 2}, {Limiter: peers.NewLimiter(2, 0)}} {
+			admitsTwo(t, protocol, cfg)
 		}
-		a.cancel()
-		eventually(t, "there is room again", func() bool { return s.streams.Streams() == 1 })
-		s.open(follow, nil).must()
 	})
+}
+
+func admitsTwo(t *testing.T, protocol string, cfg sse.Config) {
+	t.Helper()
+	s := serve(t, protocol, cfg)
+	a, b := s.open(follow, nil), s.open(follow, nil)
+	a.must()
+	b.must()
+	if c := s.open(follow, nil); c.StatusCode != http.StatusServiceUnavailable || c.Header.Get("Retry-After") == "" {
+		t.Fatalf("third stream: %d", c.StatusCode)
+	}
+	a.cancel()
+	eventually(t, "there is room again", func() bool { return s.streams.Streams() == 1 })
+	s.open(follow, nil).must()
 }
 
 func TestServer_ShutdownEndsStreamsAsAFault(t *testing.T) {
