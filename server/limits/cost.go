@@ -45,11 +45,10 @@ func NewSchema(schema *ast.Schema) *Schema {
 	}}
 }
 
-// CheckCost bounds how many fields an operation may have to make: each field counts one, times the entries of the lists
-// above it. A field with the argument first or last counts what is below it that many times; a list directly
-// below such a field is the page itself and does not count again. Any other list counts ListSize times, one of
-// the introspection fields as often as the schema has such entries. doc must be validated; every fragment is
-// looked at once.
+// CheckCost bounds how many fields an operation may have to make: each field counts one, times the entries of
+// the lists above it. A list directly below a field with the argument first or last (the edges of a connection)
+// has as many entries as that says. Any other list has ListSize, one of the introspection fields as many as the
+// schema has such entries. doc must be validated; every fragment is looked at once for each size of page.
 //
 // vars are the coerced variables. Errors are *Error.
 func (l Limits) CheckCost(schema *Schema, op *ast.OperationDefinition, vars map[string]any) error {
@@ -57,7 +56,7 @@ func (l Limits) CheckCost(schema *Schema, op *ast.OperationDefinition, vars map[
 		return nil
 	}
 	c := costs{limits: l, schema: schema, vars: vars}
-	if c.selection(op.SelectionSet, false) > l.Cost {
+	if c.selection(op.SelectionSet, noPage) > l.Cost {
 		return &Error{What: cost, Limit: l.Cost}
 	}
 	return nil
@@ -71,33 +70,37 @@ type costs struct {
 }
 
 type fragmentUse struct {
-	name  string
-	paged bool // the lists in it are pages of the field above
+	name string
+	page int
 }
 
-func (c *costs) selection(set ast.SelectionSet, paged bool) int {
+// noPage: the field above asks for no page. A page may have no entries.
+const noPage = -1
+
+// selection adds up set, whose lists are pages of page entries.
+func (c *costs) selection(set ast.SelectionSet, page int) int {
 	sum := 0
 	for _, s := range set {
 		switch s := s.(type) {
 		case *ast.Field:
-			sum = add(sum, c.field(s, paged))
+			sum = add(sum, c.field(s, page))
 		case *ast.InlineFragment:
-			sum = add(sum, c.selection(s.SelectionSet, paged))
+			sum = add(sum, c.selection(s.SelectionSet, page))
 		case *ast.FragmentSpread:
-			sum = add(sum, c.spread(s, paged))
+			sum = add(sum, c.spread(s, page))
 		}
 	}
 	return sum
 }
 
-func (c *costs) spread(s *ast.FragmentSpread, paged bool) int {
-	use := fragmentUse{s.Name, paged}
+func (c *costs) spread(s *ast.FragmentSpread, page int) int {
+	use := fragmentUse{s.Name, page}
 	if n, ok := c.memo[use]; ok {
 		return n
 	}
 	n := 0
 	if s.Definition != nil {
-		n = c.selection(s.Definition.SelectionSet, paged)
+		n = c.selection(s.Definition.SelectionSet, page)
 	}
 	if c.memo == nil {
 		c.memo = make(map[fragmentUse]int)
@@ -106,41 +109,42 @@ func (c *costs) spread(s *ast.FragmentSpread, paged bool) int {
 	return n
 }
 
-func (c *costs) field(f *ast.Field, paged bool) int {
+func (c *costs) field(f *ast.Field, page int) int {
 	if len(f.SelectionSet) == 0 || f.Definition == nil {
 		return 1
 	}
-	entries, page := c.page(f)
-	switch {
-	case page:
-	case f.Definition.Type.Elem == nil || paged:
-		entries = 1
-	case f.ObjectDefinition != nil && strings.HasPrefix(f.ObjectDefinition.Name, "__"):
-		entries = c.schema.introspection[f.Name]
-	default:
-		entries = c.limits.ListSize
+	entries := 1
+	if f.Definition.Type.Elem != nil {
+		switch {
+		case page != noPage:
+			entries = page
+		case f.ObjectDefinition != nil && strings.HasPrefix(f.ObjectDefinition.Name, "__"):
+			entries = c.schema.introspection[f.Name]
+		default:
+			entries = c.limits.ListSize
+		}
 	}
-	return add(1, times(entries, c.selection(f.SelectionSet, page)))
+	return add(1, times(entries, c.selection(f.SelectionSet, c.pageOf(f))))
 }
 
-// page is the number of entries that a field with first or last asks for.
-func (c *costs) page(f *ast.Field) (entries int, page bool) {
+// pageOf is the number of entries that a field with first or last asks for, noPage for any other.
+func (c *costs) pageOf(f *ast.Field) int {
 	if f.Definition.Arguments.ForName("first") == nil && f.Definition.Arguments.ForName("last") == nil {
-		return 0, false
+		return noPage
 	}
+	page := noPage
 	for _, a := range f.Arguments {
 		if a.Name != "first" && a.Name != "last" {
 			continue
 		}
 		if n, ok := c.integer(a.Value); ok {
-			entries = max(entries, min(max(n, 0), c.limits.PageCap))
-			page = true
+			page = max(page, min(max(n, 0), c.limits.PageCap))
 		}
 	}
-	if !page {
-		entries = c.limits.PageDefault
+	if page == noPage {
+		page = c.limits.PageDefault
 	}
-	return entries, true
+	return page
 }
 
 func (c *costs) integer(v *ast.Value) (int, bool) {

@@ -126,8 +126,10 @@ func TestLimits_SayWhatThereIsTooMuchOf(t *testing.T) {
 		{"more than a page: for the resolver to refuse", `{ chatRooms(first: 2000000000) { edges { cursor } } }`, nil, ""},
 		{"as many, by variable", `query($n: Int) { chatRooms(first: $n) { edges { node { messages(last: $n) { edges { cursor } } } } } }`, map[string]any{"n": json.Number("99999999999999999999")}, "cost"},
 		{"pages below a list", `{ shards { chatRooms(first: 1000) { edges { cursor } } } }`, nil, ""},
-		{"pages below a list, more fields", `{ shards { chatRooms(first: 1000) { edges { cursor node { name id } } } } }`, nil, "cost"},
+		{"pages below a list, more fields", `{ shards { chatRooms(first: 1000) { edges { cursor node { name id } } } } }`, nil, "cost"}, // 10 × 1000 × 4
 		{"cost by fragments", "{ ...A } fragment A on Query { chatRooms(first: 1000) { ...B } } fragment B on ChatRoomConnection { edges { node { messages(first: 1000) { ...C } } } } fragment C on MessageConnection { edges { cursor } }", nil, "cost"},
+		{"cost by fragments with pages of two sizes", "{ a: chatRooms(first: 1) { ...B } chatRooms(first: 1000) { ...B } } fragment B on ChatRoomConnection { edges { node { messages(first: 50) { edges { cursor } } } } }", nil, "cost"},
+		{"what is no list is made once", `{ chatRooms(first: 1000) { edges { cursor } a: pageInfo { ...P } b: pageInfo { ...P } } } fragment P on PageInfo { ` + repeat(30, "a%d: hasNextPage ") + ` }`, nil, ""},
 		{"introspection", introspectionQuery, nil, ""},
 		{"introspection twice", strings.Replace(introspectionQuery, "__schema {", "a: __schema { types { ...FullType } } b: __schema { types { ...FullType } } c: __schema { types { ...FullType } } d: __schema { types { ...FullType x: fields { args { type { fields { name args { name type { name } } } } } } } } __schema {", 1), nil, "cost"},
 		{"an escaped backslash", `{ node(id: "\\ud800") { id } }`, nil, ""},
