@@ -50,7 +50,7 @@ func TestRing_BoundsHold(t *testing.T) {
 		rings := []*ring{{total: &total}, {total: &total}}
 		for range rapid.IntRange(0, 40).Draw(t, "n") {
 			r := rings[rapid.IntRange(0, 1).Draw(t, "ring")]
-			e := &entry{Event: Event{Payload: make([]byte, rapid.IntRange(0, 120).Draw(t, "size"))}}
+			e := &entry{from: serial(rapid.Int64Range(0, 20).Draw(t, "from")), Event: Event{Payload: make([]byte, rapid.IntRange(0, 120).Draw(t, "size"))}}
 			r.add(e, &cfg)
 			if r.entries[len(r.entries)-1] != e {
 				t.Fatal("the newest is not kept")

@@ -19,7 +19,7 @@ type herdResult struct {
 	gaps, incomplete int
 }
 
-// cursors are those of the room's last n messages, oldest first, each the position before the message.
+// cursors are those behind the room's last n messages, oldest first.
 func (t *target) cursors(n int) ([]string, error) {
 	w, err := newWriter(t)
 	if err != nil {
@@ -50,8 +50,8 @@ func (t *target) cursors(n int) ([]string, error) {
 	return list, nil
 }
 
-// herd lets readers come at once, each behind another cursor of the last missed messages and each until it
-// has the newest one. While live is set, messages come at 50 a second to those who are there.
+// herd lets readers come at once, each behind another of the last missed messages and each until it has the
+// newest one. While live is set, messages come at 50 a second to those who are there.
 func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
 	w, err := newWriter(c.t)
 	if err != nil {
@@ -82,7 +82,7 @@ func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	s0, server, generator, start := c.t.readStats(), cpuSeconds(c.t.pid()), cpuSeconds(os.Getpid()), time.Now()
-	subs, err := parallel(readers, func(i int) (*subscriber, error) { return c.t.catchUp(cursors[i*len(cursors)/readers], newest) })
+	subs, err := parallel(readers, func(i int) (*subscriber, error) { return c.t.catchUp(cursors[i*(len(cursors)-1)/readers], newest) })
 	r := herdResult{readers: readers, missed: missed, wall: time.Since(start).Seconds(), liveP99: -1,
 		server: cpuSeconds(c.t.pid()) - server, generator: cpuSeconds(os.Getpid()) - generator}
 	if live {
