@@ -206,26 +206,37 @@ func TestHandler_AuthenticatesEachRequest(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	h := newHandler(f)
 	for _, body := range []string{typename, `{"query":"{","variables":{"a":"\ud800"}}`, "[]", "null", `{"query":1}`, "\xff", persisted(strings.Repeat("0", 64), 1, ""), `{"query":"subscription{shards{number}}"}`} {
-		f.Add("POST", "application/json", "*/*", "", body)
+		f.Add("POST", "application/json", "*/*", "", "", body)
 	}
-	f.Add("GET", "", "application/graphql-response+json;q=0.5", "query={__typename}&variables={}", "")
-	f.Add("POST", "application/json; charset=utf-8", "text/event-stream", "", typename)
-	f.Fuzz(func(t *testing.T, method, content, accept, query, body string) {
+	f.Add("GET", "", "application/graphql-response+json;q=0.5", "", "query={__typename}&variables={}", "")
+	f.Add("POST", "application/json; charset=utf-8", "text/event-stream", "", "", typename)
+	const follow = `{"query":"subscription($a:String){...F} fragment F on Subscription{chatRooms(after:$a){edges{cursor}endCursor}}","variables":{"a":null}}`
+	f.Add("POST", "application/json", "text/event-stream", "17", "", follow)
+	f.Fuzz(func(t *testing.T, method, content, accept, lastEventID, query, body string) {
 		r, err := http.NewRequest(method, "http://x/graphql", strings.NewReader(body))
-		if err != nil || strings.ContainsAny(content+accept, "\r\n\x00") {
+		if err != nil || strings.ContainsAny(content+accept+lastEventID, "\r\n\x00") {
 			t.Skip()
 		}
 		r.URL.RawQuery = query
 		r.Header.Set("Content-Type", content)
 		r.Header.Set("Accept", accept)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // a stream may be asked for
+		r.Header.Set("Last-Event-ID", lastEventID)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) // a stream may be asked for
 		defer cancel()
 		w := serveRecorded(h, r.WithContext(ctx))
 		if w.Code < 200 || w.Code >= 500 {
 			t.Errorf("status %d: %s", w.Code, w.Body)
 		}
-		if got := w.Header().Get("Content-Type"); strings.Contains(got, "json") && !json.Valid(w.Body.Bytes()) {
+		switch kind := w.Header().Get("Content-Type"); {
+		case strings.Contains(kind, "json") && !json.Valid(w.Body.Bytes()):
 			t.Errorf("not JSON: %s", w.Body)
+		case strings.HasPrefix(kind, "text/event-stream"):
+			for line := range strings.SplitSeq(w.Body.String(), "\n") {
+				name, _, _ := strings.Cut(line, ":")
+				if name != "" && name != "event" && name != "data" && name != "id" {
+					t.Errorf("line %q", line)
+				}
+			}
 		}
 	})
 }
