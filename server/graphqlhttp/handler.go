@@ -218,8 +218,6 @@ func allowed(method string, op *ast.OperationDefinition, accept acceptable) *req
 			message: "a subscription is a stream: send Accept: text/event-stream, " +
 				"or use a WebSocket with the subprotocol graphql-transport-ws",
 		}
-	case op.Operation != ast.Subscription && accept.json == "" && accept.stream == 0:
-		return &requestError{status: http.StatusNotAcceptable, message: "answers are JSON"}
 	}
 	return nil
 }
