@@ -11,5 +11,5 @@
 //
 // Read it in this order: timeouts.go (what must hold between the times), assign.go (who gets what), balancer.go
 // (the same as kafka-go wants it), lease.go (how long it holds), group.go (the life of a member), leave.go
-// (how it ends), reason.go (what went wrong, and what to do).
+// (how it ends), seat.go and conns.go (what kafka-go needs help with), reason.go (what went wrong, and what to do).
 package membership

@@ -152,7 +152,9 @@ func (m *Membership) Status() Status {
 const (
 	firstBackoff = 200 * time.Millisecond
 	lastBackoff  = 2 * time.Second
-	patience     = 3 // joins that a running rebalance may refuse before we slow down
+	patience     = 3               // joins that a running rebalance may refuse, generations that may end early, before we slow down
+	early        = 5 * time.Second // a generation that lived longer resets the patience
+	lastPause    = time.Second
 )
 
 // Run is a member of the group until ctx ends, however often joining fails. Then it leaves, within the drain
@@ -171,12 +173,12 @@ func (m *Membership) Run(ctx context.Context) error {
 			backoff = firstBackoff
 		}
 		m.failed(err, backoff)
-		pause := time.NewTimer(backoff*3/4 + rand.N(backoff/2)) // spread: instances fail together
+		timer := time.NewTimer(backoff*3/4 + rand.N(backoff/2)) // spread: instances fail together
 		select {
 		case <-ctx.Done():
-			pause.Stop()
+			timer.Stop()
 			return nil
-		case <-pause.C:
+		case <-timer.C:
 		}
 		backoff = min(2*backoff, lastBackoff)
 	}
@@ -193,7 +195,7 @@ func (m *Membership) live(ctx context.Context) (failure, left error) {
 		held:     m.cfg.Held,
 		alarm:    m.cfg.Alarm,
 	}
-	conns := newConns(m.cfg.Dial, m.cfg.Timeouts.RPC)
+	conns := newConns(m.cfg.Dial, m.cfg.Timeouts)
 	cg, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:      m.cfg.Group,
 		Brokers: m.cfg.Brokers,
@@ -225,8 +227,12 @@ func (m *Membership) live(ctx context.Context) (failure, left error) {
 			l.begin(gen)
 		case ctx.Err() != nil:
 			return nil, l.leave()
-		case errors.Is(err, kafka.RebalanceInProgress) && refused < patience:
-			refused++ // kafka-go keeps the member and joins again at once; the broker holds it up
+		case errors.Is(err, kafka.RebalanceInProgress):
+			// kafka-go keeps the member and joins again at once, which is right while others come and go. Its
+			// next failure waits until we ask for it: that is how to slow it down.
+			refused++
+			m.refused(err)
+			pause(refused, ctx.Done())
 		default:
 			// kafka-go has given the member up, and in most cases forgotten its id without leaving.
 			left = l.leave()
@@ -247,6 +253,33 @@ type life struct {
 	member string        // the member id of the last generation
 	tenure chan struct{} // closed when the last generation's function has returned
 	stop   <-chan struct{}
+	short  int // generations in a row that we ended early ourselves
+
+	mu      sync.Mutex
+	seat    *seat // between two generations; nil during one, and while there was none yet
+	leaving bool  // no more seats
+}
+
+// sit changes the seat and releases the last one.
+func (l *life) sit(next *seat) {
+	l.mu.Lock()
+	last := l.seat
+	l.seat = next
+	if l.leaving {
+		last, l.seat = next, nil
+	}
+	l.mu.Unlock()
+	last.release()
+}
+
+// stand releases the seat; there will be no other one.
+func (l *life) stand() {
+	l.mu.Lock()
+	l.leaving = true
+	last := l.seat
+	l.seat = nil
+	l.mu.Unlock()
+	last.release()
 }
 
 func (l *life) begin(gen *kafka.Generation) {
@@ -254,6 +287,7 @@ func (l *life) begin(gen *kafka.Generation) {
 		// kafka-go has waited for it, but for a generation that was over before its function started.
 		<-l.tenure
 	}
+	l.sit(nil)
 	l.member = gen.MemberID
 	done := make(chan struct{})
 	l.tenure = done
@@ -265,7 +299,7 @@ func (l *life) begin(gen *kafka.Generation) {
 
 // hold runs as long as the generation: kafka-go rejoins, and the next owner starts, only after it has returned.
 func (l *life) hold(ctx context.Context, gen *kafka.Generation) {
-	m := l.m
+	m, began := l.m, time.Now()
 	g := &Generation{
 		ID:       gen.ID,
 		MemberID: gen.MemberID,
@@ -302,13 +336,44 @@ func (l *life) hold(ctx context.Context, gen *kafka.Generation) {
 			g.Lease.End(ErrGeneration) // unless it has ended for a better reason
 		}
 		m.ended(g)
+		over := time.Now()
+		if err := g.Lease.Err(); !errors.Is(err, ErrStopped) && !errors.Is(err, ErrEvicted) {
+			place := l.keepSeat(g)
+			l.sit(place)
+			defer place.rejoin()
+		}
 		dctx, cancel := context.WithTimeout(context.Background(), m.cfg.Timeouts.drain())
 		defer cancel()
 		m.handler.Revoked(dctx, g)
+		if took := time.Since(over); took > 2*m.cfg.Timeouts.drain() {
+			m.cfg.Log.Warn("the drain took too long: the group may have evicted this member", "generation", g.ID, "took", took)
+		}
+	} else {
+		g.Lease.End(ErrGeneration)
+		m.missed(g)
+	}
+	switch err := g.Lease.Err(); {
+	case time.Since(began) > early:
+		l.short = 0
+	case !errors.Is(err, ErrRebalance) && !errors.Is(err, ErrGeneration) && !errors.Is(err, ErrStopped):
+		// A coordinator that takes us in and disowns us, or a tenure that does not want its shards: rejoining
+		// without a pause would make everybody rebalance without end.
+		l.short++
+		pause(l.short, l.stop)
+	}
+}
+
+// pause waits longer with each failure in a row, until stop.
+func pause(failures int, stop <-chan struct{}) {
+	if failures <= patience {
 		return
 	}
-	g.Lease.End(ErrGeneration)
-	m.missed(g)
+	timer := time.NewTimer(min(firstBackoff*time.Duration(failures-patience), lastPause))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-stop:
+	}
 }
 
 func (m *Membership) began(g *Generation) {
@@ -362,6 +427,13 @@ func (m *Membership) missed(g *Generation) {
 	m.status.Reason = fmt.Errorf("no heartbeat got through: %w", errors.Join(g.Lease.Err(), last))
 	m.mu.Unlock()
 	m.cfg.Log.Warn("generation ended before it began", "generation", g.ID, "err", g.Lease.Err(), "heartbeat", last)
+}
+
+// refused: the group was rebalanced again before this member had its shards.
+func (m *Membership) refused(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.status.Reason = err
 }
 
 func (m *Membership) failed(err error, backoff time.Duration) {

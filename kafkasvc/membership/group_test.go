@@ -242,6 +242,44 @@ func TestMembership_OwnHeartbeatEndsTheGeneration(t *testing.T) {
 	})
 }
 
+// A coordinator that takes the member in and disowns it at once, for ever: no storm of rebalances.
+func TestMembership_DoesNotSpinOnShortGenerations(t *testing.T) {
+	inTime(t, 12, func(t *testing.T, g *group) {
+		g.cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.Heartbeat}, Group: testGroup, Err: kerr.UnknownMemberID, TopLevel: true, Count: -1,
+			When: func(r kmsg.Request) bool { return r.GetVersion() == 3 },
+		})
+		a := g.node("a").start()
+		time.Sleep(time.Minute)
+		n := g.cluster.Requests(kmsg.JoinGroup.Int16(), "")
+		if n < 20 || n > 80 {
+			t.Errorf("joined %d times in a minute", n)
+		}
+		if s := a.m.Status(); s.Reason == nil || !errors.Is(s.Reason, ErrEvicted) {
+			t.Errorf("reason %v", s.Reason)
+		}
+		if took := a.stop(); took > stopLimit || a.err != nil {
+			t.Errorf("took %v: %v", took, a.err)
+		}
+	})
+	inTime(t, 12, func(t *testing.T, g *group) {
+		refuse := g.cluster.Fault(kfake.Fault{
+			Keys: []kmsg.Key{kmsg.SyncGroup}, Group: testGroup, Err: kerr.RebalanceInProgress, TopLevel: true, Count: -1,
+		})
+		a := g.node("a").start()
+		time.Sleep(time.Minute)
+		n := g.cluster.Requests(kmsg.JoinGroup.Int16(), "")
+		if n < 20 || n > 150 {
+			t.Errorf("joined %d times in a minute", n)
+		}
+		refuse.Remove()
+		g.within(10*time.Second, "a owns all", g.settled(a))
+		if s := a.m.Status(); s.Reason != nil {
+			t.Errorf("when it is well: %+v", s)
+		}
+	})
+}
+
 // A coordinator that has no time for our heartbeats says nothing about the group.
 func TestMembership_HeartbeatsThatFailForAWhileDoNotEndTheGeneration(t *testing.T) {
 	inTime(t, 12, func(t *testing.T, g *group) {

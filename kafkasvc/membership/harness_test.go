@@ -25,8 +25,9 @@ type wire struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	addr string
 
-	mu   sync.Mutex
-	conn net.Conn
+	mu     sync.Mutex
+	conn   net.Conn // idle
+	closed bool
 }
 
 func (w *wire) Heartbeat(ctx context.Context, group string, generation int32, member string) error {
@@ -60,22 +61,27 @@ func codeOf(code int16) error {
 	return nil
 }
 
+// ask takes the connection, or dials another while it is in use. No lock is held while it waits: the bubble's
+// clock would stand still.
 func (w *wire) ask(ctx context.Context, req kmsg.Request, res kmsg.Response) (err error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.conn == nil {
-		if w.conn, err = w.dial(ctx, "tcp", w.addr); err != nil {
-			w.conn = nil
+	conn := w.conn
+	w.conn = nil
+	w.mu.Unlock()
+	if conn == nil {
+		if conn, err = w.dial(ctx, "tcp", w.addr); err != nil {
 			return err
 		}
 	}
 	defer func() {
-		if err != nil {
-			w.conn.Close()
-			w.conn = nil
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if err != nil || w.conn != nil || w.closed {
+			conn.Close()
+		} else {
+			w.conn = conn
 		}
 	}()
-	conn := w.conn
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	deadline, _ := ctx.Deadline()
 	if err := conn.SetDeadline(deadline); err != nil {
@@ -98,6 +104,7 @@ func (w *wire) ask(ctx context.Context, req kmsg.Request, res kmsg.Response) (er
 func (w *wire) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.closed = true
 	if w.conn != nil {
 		w.conn.Close()
 		w.conn = nil

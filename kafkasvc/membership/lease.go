@@ -28,6 +28,9 @@ var (
 // It is valid while now − sent < term, where sent is when the last successful heartbeat was *sent*: from then
 // on the coordinator waits at least min(session, rebalance timeout) before it can give the shards away.
 //
+// An administrator who removes a member from the group by force is not bound by these timeouts: until the next
+// heartbeat, one interval, a read may be stale then.
+//
 // It may lapse and heal: a later good heartbeat of the same generation proves that this member was in the group
 // all the time, so nobody else owned its shards in between. What was refused while it was lapsed stays refused,
 // and a channel from Lapsed stays closed. Once it has *ended* (wrong generation, unknown member, rebalance,

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"time"
 )
 
@@ -24,6 +22,7 @@ var ErrLeftBehind = errors.New("membership: the consumer group did not close in 
 //     the next rebalance only), or until the instance is back: a ghost of its own holds nothing (balancer.go).
 //     That is the price of a bounded stop.
 func (l *life) leave() error {
+	l.stand()
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -80,82 +79,4 @@ func within(limit time.Duration, done <-chan struct{}) bool {
 	case <-timer.C:
 		return false
 	}
-}
-
-// conns are the connections of one kafka-go group. kafka-go has no way to give up a request, and no deadline
-// on some of them: closing the connection below it is the one that works.
-type conns struct {
-	base  func(ctx context.Context, network, address string) (net.Conn, error)
-	limit time.Duration // of an operation that kafka-go set no deadline for
-
-	ctx    context.Context // ends with cut: dials in progress
-	cancel context.CancelFunc
-
-	mu   sync.Mutex
-	open map[*conn]struct{}
-}
-
-func newConns(base func(context.Context, string, string) (net.Conn, error), limit time.Duration) *conns {
-	c := &conns{base: base, limit: limit, open: make(map[*conn]struct{})}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
-	return c
-}
-
-var errCut = errors.New("leaving the group: no more connections")
-
-func (c *conns) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(c.ctx, func() { cancel(errCut) })()
-	raw, err := c.base(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	wrapped := &conn{Conn: raw, all: c}
-	// TLS and SASL handshakes set none: a silent broker would hold them for ever.
-	if err := raw.SetDeadline(time.Now().Add(c.limit)); err != nil {
-		return nil, errors.Join(err, raw.Close())
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ctx.Err() != nil {
-		return nil, errors.Join(errCut, raw.Close())
-	}
-	c.open[wrapped] = struct{}{}
-	return wrapped, nil
-}
-
-// cut closes every connection and refuses new ones. It may be called again.
-func (c *conns) cut() {
-	c.cancel()
-	c.mu.Lock()
-	open := c.open
-	c.open = nil
-	c.mu.Unlock()
-	for conn := range open {
-		_ = conn.Conn.Close() // what it was doing fails, that is the point
-	}
-}
-
-type conn struct {
-	net.Conn
-	all *conns
-}
-
-func (c *conn) Close() error {
-	c.all.mu.Lock()
-	delete(c.all.open, c)
-	c.all.mu.Unlock()
-	return c.Conn.Close()
-}
-
-func (c *conn) SetDeadline(t time.Time) error      { return c.Conn.SetDeadline(c.bounded(t)) }
-func (c *conn) SetReadDeadline(t time.Time) error  { return c.Conn.SetReadDeadline(c.bounded(t)) }
-func (c *conn) SetWriteDeadline(t time.Time) error { return c.Conn.SetWriteDeadline(c.bounded(t)) }
-
-func (c *conn) bounded(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Now().Add(c.all.limit)
-	}
-	return t
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
@@ -221,45 +220,4 @@ func TestLeave_AtAnyMomentOfARebalance(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestConns_NoConnectionAfterTheCut(t *testing.T) {
-	inTime(t, 1, func(t *testing.T, g *group) {
-		link := g.cluster.NewLink()
-		c := newConns(link.Dial, time.Second)
-		first, err := c.dial(t.Context(), "tcp", g.cluster.Addrs()[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		// No deadline at all is none of ours: a read ends by itself.
-		if err := first.SetReadDeadline(time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		if _, err := first.Read(make([]byte, 1)); err == nil || time.Since(began) != time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
-		}
-		link.Silence()
-		hanging := make(chan error)
-		go func() {
-			_, err := c.dial(t.Context(), "tcp", g.cluster.Addrs()[0])
-			hanging <- err
-		}()
-		time.Sleep(time.Second)
-		c.cut()
-		c.cut()
-		if err := <-hanging; err == nil {
-			t.Error("a dial went on after the cut")
-		}
-		link.Heal()
-		if _, err := c.dial(t.Context(), "tcp", g.cluster.Addrs()[0]); err == nil {
-			t.Error("a dial after the cut")
-		}
-		if n := link.Conns(); n != 0 {
-			t.Errorf("%d connections are left", n)
-		}
-		if err := first.Close(); err != nil {
-			t.Error(err)
-		}
-	}, kfake.Ports(9092))
 }
