@@ -117,12 +117,18 @@ func (c *conn) readMessage(kind websocket.MessageType, r io.Reader) error {
 	if c.isClosing() {
 		return nil
 	}
-	m, err := parse(b, c.t.cfg.CheckText)
-	if err != nil || kind != websocket.MessageText {
-		c.close(closeBadRequest, reasonInvalid)
-		return nil
-	}
-	c.handle(m)
+	// On a stack of its own: the reader's is there as long as the connection and must stay small.
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m, err := parse(b, c.t.cfg.CheckText)
+		if err != nil || kind != websocket.MessageText {
+			c.close(closeBadRequest, reasonInvalid)
+			return
+		}
+		c.handle(m)
+	}()
+	<-done
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 // connection lives. The writer's must hold the largest control frame (2+125 bytes), so that coder hands each
 // over in one piece.
 const (
-	readBuffer  = 512
+	readBuffer  = 256
 	writeBuffer = 128
 )
 
