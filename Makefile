@@ -16,7 +16,7 @@ HOURS    ?= 24
 TOOL := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test audit test-clients graphiql cluster demo sim bench fuzz generate fmt vet lint check clean
+.PHONY: help build run test audit test-clients graphiql cluster demo sim bench bench-fanout fuzz generate fmt vet lint check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,10 +48,13 @@ demo: build ## Drive a cluster with real clients while servers come, go and are 
 	go run ./test/demo $(ARGS)
 
 sim: ## Simulate hours of faults in minutes (SEED=… HOURS=…)
-	go run ./test/sim -hours $(HOURS) $(if $(SEED),-seed $(SEED)) $(ARGS)
+	go test -tags failpoints -count 1 -timeout 0 ./test/sim -run '^TestSim$$' -v -args -hours $(HOURS) $(if $(SEED),-seed $(SEED)) $(ARGS)
 
 bench: ## Run benchmarks (PKG=… BENCH=… COUNT=…)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
+
+bench-fanout: build ## Measure the fan-out beside Centrifugo (ARGS=-centrifugo=… names its program; builds it otherwise)
+	go run ./test/fanoutload -server $(BIN) -centrifugo build $(ARGS)
 
 fuzz: ## Run each fuzz target for FUZZTIME (PKG=…)
 	@scripts/fuzz $(FUZZTIME) $(PKG)

@@ -1,0 +1,56 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+)
+
+var (
+	seed    = flag.Uint64("seed", 0, "first seed; 0 draws one")
+	hours   = flag.Float64("hours", 1, "simulated hours, over all runs")
+	runs    = flag.Int("runs", 0, "number of runs; 0: one for each hour")
+	only    = flag.String("only", "", "inject only faults whose names contain this")
+	profile = flag.String("profile", "", "timeouts: defaults, smallest, wide; drawn from the seed if empty")
+	mode    = flag.String("mode", "", "plain, deleting, lives; drawn from the seed if empty")
+	pace    = flag.Duration("pace", 0, "mean pause of a writer")
+	out     = flag.String("out", "", "where to keep what is known of a failure")
+)
+
+// TestSim is the simulation: make sim.
+func TestSim(t *testing.T) {
+	n := *runs
+	if n == 0 {
+		n = max(1, int(*hours+0.5))
+	}
+	first := *seed
+	if first == 0 {
+		first = uint64(time.Now().UnixNano() % 1_000_000)
+	}
+	each := time.Duration(*hours * float64(time.Hour) / float64(n)).Round(time.Second)
+	fmt.Printf("seeds %d to %d, %v each\n", first, first+uint64(n)-1, each)
+	var reports []*Report
+	for i := range n {
+		c := Draw(first+uint64(i), each)
+		c.Only, c.Out = *only, *out
+		if *profile != "" {
+			c.Profile = Profile(*profile)
+		}
+		if *mode != "" {
+			c.Mode = Mode(*mode)
+		}
+		if *pace != 0 {
+			c.Pace = *pace
+		}
+		t.Run(fmt.Sprint(c.Seed), func(t *testing.T) {
+			if r := Run(t, c); r != nil {
+				reports = append(reports, r)
+				fmt.Println(r.Summary())
+			}
+		})
+	}
+	if len(reports) > 0 {
+		fmt.Printf("| fault | strikes | bites |\n|---|---|---|\n%s%s\n", Faults(reports), Ledger(reports))
+	}
+}
