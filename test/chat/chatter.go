@@ -172,21 +172,27 @@ func (c *Chatter) Send(ctx context.Context, room uuid.UUID, clientID, text strin
 func (c *Chatter) Look(ctx context.Context, room uuid.UUID) error {
 	return c.until(ctx, func(ctx context.Context, s *Socket) error {
 		r := check.Read{Client: c.name, Instance: c.line.url, Room: room, Invoked: c.line.net.Clock()}
-		p, err := readPage(ctx, s, map[string]any{"id": room, "last": 1})
+		newest, err := look(ctx, s, room)
 		if err != nil {
 			return err
 		}
-		r.Returned = c.line.net.Clock()
-		if len(p.messages) > 0 {
-			r.Newest = p.messages[0].Serial
-		}
+		r.Newest, r.Returned = newest, c.line.net.Clock()
 		c.line.net.History.Looked(r)
 		return nil
 	})
 }
 
-// Walk reads the whole history page by page; it is noted as one more stream.
-func (c *Chatter) Walk(ctx context.Context, room uuid.UUID) error {
+// look reads the serial of the newest message, 0 for none.
+func look(ctx context.Context, s *Socket, room uuid.UUID) (int64, error) {
+	p, err := readPage(ctx, s, map[string]any{"id": room, "last": 1})
+	if err != nil || len(p.messages) == 0 {
+		return 0, err
+	}
+	return p.messages[0].Serial, nil
+}
+
+// Walk reads the whole history page by page; it is noted as one more stream. It returns the newest serial.
+func (c *Chatter) Walk(ctx context.Context, room uuid.UUID) (newest int64, err error) {
 	stream := c.line.net.History.Follow("history by "+c.name, room, 0)
 	for after := (*string)(nil); ; {
 		var p page
@@ -195,12 +201,15 @@ func (c *Chatter) Walk(ctx context.Context, room uuid.UUID) error {
 			return err
 		})
 		if err != nil {
-			return err
+			return newest, err
 		}
 		stream.Got(p.messages...)
+		if n := len(p.messages); n > 0 {
+			newest = p.messages[n-1].Serial
+		}
 		if !p.more {
 			stream.Complete = true
-			return nil
+			return newest, nil
 		}
 		after = &p.end
 	}

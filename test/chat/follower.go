@@ -17,9 +17,9 @@ type Follower struct {
 	room   uuid.UUID
 	cursor *string
 
-	Received atomic.Int64 // messages
-	Resumes  atomic.Int64
-	newest   atomic.Int64
+	Heard   func(n int) // hears of each event's number of messages; may be nil
+	Resumes atomic.Int64
+	newest  atomic.Int64
 }
 
 // NewFollower begins at the oldest message.
@@ -62,8 +62,10 @@ func (f *Follower) event(r Result) error {
 	}
 	f.stream.Got(ms...)
 	f.cursor = &b.Messages.EndCursor
-	f.Received.Add(int64(len(ms)))
 	if len(ms) > 0 {
+		if f.Heard != nil {
+			f.Heard(len(ms))
+		}
 		f.newest.Store(ms[len(ms)-1].Serial)
 	}
 	return nil

@@ -159,11 +159,7 @@ func (s *Socket) Run(ctx context.Context, query string, vars any, each func(Resu
 	id := strconv.Itoa(s.next)
 	s.ops[id] = op
 	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		delete(s.ops, id)
-		s.mu.Unlock()
-	}()
+	defer s.forget(id, op)
 	if err := wsjson.Write(ctx, s.ws, message{ID: id, Type: "subscribe", Payload: v}); err != nil {
 		s.end(err)
 		return s.err
@@ -199,14 +195,19 @@ func (s *Socket) Run(ctx context.Context, query string, vars any, each func(Resu
 	}
 }
 
-// complete tells the server, and keeps the reader from waiting for us.
-func (s *Socket) complete(id string, op chan message) {
+// forget ends the interest in an operation, and keeps the reader from waiting for it.
+func (s *Socket) forget(id string, op chan message) {
 	s.mu.Lock()
 	delete(s.ops, id)
 	s.mu.Unlock()
 	for len(op) > 0 {
 		<-op
 	}
+}
+
+// complete tells the server that nobody listens any more.
+func (s *Socket) complete(id string, op chan message) {
+	s.forget(id, op)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := wsjson.Write(ctx, s.ws, message{ID: id, Type: "complete"}); err != nil {

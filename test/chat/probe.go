@@ -1,0 +1,107 @@
+package chat
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/chathome/chathome/test/check"
+)
+
+// Probe asks one instance again and again, wherever the rooms are served, and waits for no answer before it asks
+// anew: what is asked of a process that stands still is answered when it goes on, and must not be stale then.
+type Probe struct {
+	net  *Net
+	url  string
+	name string
+	// Rooms are asked in turn.
+	Rooms func() []uuid.UUID
+	// Every is the time between two questions; every eighth is a message to send, once and never again.
+	Every time.Duration
+	// Answered, if set, hears of each answer: err is nil for a good one.
+	Answered func(room uuid.UUID, asked, answered check.Time, err error)
+}
+
+// maxAsked bounds the questions that wait for an answer, below what a server allows on one connection.
+const maxAsked = 64
+
+// probeLimit bounds one question.
+const probeLimit = 20 * time.Second
+
+// NewProbe makes one for an instance.
+func (n *Net) NewProbe(name, url string, rooms func() []uuid.UUID) *Probe {
+	return &Probe{net: n, name: name, url: url, Rooms: rooms, Every: 100 * time.Millisecond}
+}
+
+// Run asks until ctx ends.
+func (p *Probe) Run(ctx context.Context) {
+	var socket *Socket
+	var asked sync.WaitGroup
+	defer func() {
+		if socket != nil {
+			socket.Close()
+		}
+		asked.Wait()
+	}()
+	tickets := make(chan struct{}, maxAsked)
+	tick := time.NewTicker(p.Every)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if socket != nil {
+			select {
+			case <-socket.Ended():
+				socket = nil
+			default:
+			}
+		}
+		if socket == nil {
+			dctx, cancel := context.WithTimeout(ctx, dialTimeout)
+			s, err := Dial(dctx, p.url)
+			cancel()
+			if err != nil {
+				continue
+			}
+			socket = s
+		}
+		rooms := p.Rooms()
+		select {
+		case tickets <- struct{}{}:
+		default:
+			continue
+		}
+		s, room := socket, rooms[n%len(rooms)]
+		asked.Go(func() {
+			defer func() { <-tickets }()
+			p.ask(ctx, s, room, n)
+		})
+	}
+}
+
+func (p *Probe) ask(ctx context.Context, s *Socket, room uuid.UUID, n int) {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	invoked := p.net.Clock()
+	var err error
+	if n%8 == 7 {
+		var out check.Send
+		out, err = send(ctx, s, room, p.name, fmt.Sprintf("%s-%d", p.name, n), "Is anybody there?")
+		out.Client, out.Instance, out.Invoked, out.Returned = p.name, p.url, invoked, p.net.Clock()
+		p.net.History.Sent(out)
+	} else {
+		var newest int64
+		if newest, err = look(ctx, s, room); err == nil {
+			p.net.History.Looked(check.Read{Client: p.name, Instance: p.url, Invoked: invoked, Returned: p.net.Clock(), Room: room, Newest: newest})
+		}
+	}
+	if p.Answered != nil {
+		p.Answered(room, invoked, p.net.Clock(), err)
+	}
+}
