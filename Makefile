@@ -12,6 +12,10 @@ COUNT    ?= 1
 FUZZTIME ?= 10s
 SEED     ?=
 HOURS    ?= 24
+# Of make kafka and make test-kafka.
+VERSION  ?= 4.4
+NODES    ?= 1
+RUN      ?= .
 
 TOOL := go tool -modfile=tools/go.mod
 
@@ -40,6 +44,13 @@ test-clients: build ## Run real clients end to end (needs Node and Chromium; CLI
 
 graphiql: ## Build the page that is embedded again from its lock file; leaves no diff (needs Node)
 	server/graphiql/build.sh
+
+kafka: ## Start a real Apache Kafka to play with (VERSION=3.9, 4.0 or 4.4, NODES=1 or 3; Ctrl-C ends it)
+	@go run ./test/kafka/play -version $(VERSION) -nodes $(NODES)
+
+test-kafka: ## Run the suites on real Apache Kafka (needs Java 17 and Maven; RUN=… TESTFLAGS=… for some)
+	@go run ./test/kafka/play -need
+	CGO_ENABLED=1 go test -race -tags kafka -count 1 -timeout 30m -run '$(RUN)' $(TESTFLAGS) ./test/kafka/...
 
 cluster: build ## Start a broker and three servers on ports 8081 to 8083 (Ctrl-C ends all)
 	@exec scripts/cluster $(BIN) $(CLUSTER)

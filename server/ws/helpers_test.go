@@ -65,9 +65,19 @@ func (e *ends) Closed(how string)     { e.count(how) }
 func (e *ends) Refused(why string)    { e.count("refused " + why) }
 func (e *ends) Operation(kind string) { e.count(kind) }
 
+// And of the hub.
+func (e *ends) Executed() {}
+func (e *ends) CaughtUp() {}
+func (e *ends) Delivered(_, pending int) {
+	if pending > 0 {
+		e.count("pending")
+	}
+}
+
 func newTestServer(t *testing.T, l net.Listener, cfg Config) *testServer {
 	t.Helper()
-	s := &testServer{t: t, home: domaintest.New(domaintest.Config{}), listener: l, hub: fanout.New(fanout.Config{})}
+	s := &testServer{t: t, home: domaintest.New(domaintest.Config{}), listener: l}
+	s.hub = fanout.New(fanout.Config{Observer: &s.ends})
 	s.room = s.home.AddRoomOn(0, "lobby")
 	cfg.Hub = s.hub
 	cfg.Observer = &s.ends

@@ -159,6 +159,26 @@ func TestWrite_ClientThatStopsReadingIsCutWithinTheDeadline(t *testing.T) {
 	})
 }
 
+// TestWrite_ClientThatReadsLittleIsNotCut: 4 KB/s are slow, not dead, however large the event.
+func TestWrite_ClientThatReadsLittleIsNotCut(t *testing.T) {
+	inBubble(t, Config{WriteTimeout: 5 * time.Second, PingInterval: 12 * time.Second}, func(t *testing.T, s *testServer) {
+		c := s.ready()
+		c.subscribe("s", s.room, `"last":0`)
+		c.event("s")
+		s.home.Post(s.room.ID, bigDrafts(0, 30, 8000)...)
+		total, buf := 0, make([]byte, 1024)
+		_ = c.SetReadDeadline(time.Time{})
+		for start := time.Now(); total < 240_000; {
+			n, err := c.br.Read(buf)
+			if err != nil {
+				t.Fatalf("cut after %d bytes and %v", total, time.Since(start))
+			}
+			total += n
+			time.Sleep(250 * time.Millisecond)
+		}
+	})
+}
+
 func TestShutdown_AnswersMutationsThenClosesWithACodeOnWhichClientsComeBack(t *testing.T) {
 	inBubble(t, Config{}, func(t *testing.T, s *testServer) {
 		idle, busy, silent := s.ready(), s.ready(), s.dial(Subprotocol, nil)
