@@ -39,14 +39,10 @@ type instance struct {
 
 // Parts of the budget of a stop that are kept for its end.
 const (
-	socketTime = time.Second // for peers of sockets to answer the close; some never will
-	storeTime  = time.Second // for the local store to write what it has
-	brokerTime = time.Second // the same for the embedded broker
+	socketTime = 3 * time.Second // for last answers and events, and for peers to answer the close
+	storeTime  = time.Second     // for the local store to write what it has
+	brokerTime = time.Second     // the same for the embedded broker
 )
-
-// lastEventTime is for the last event of each subscription, which ends when the gate is locked: it says why, and
-// where to go. There is nothing to wait for, because nobody may be listening.
-const lastEventTime = 100 * time.Millisecond
 
 var errEndedByItself = errors.New("the chat home ended by itself")
 
@@ -74,8 +70,10 @@ func (i *instance) run(p process) error {
 		i.log.Error("stopping after a fault", "err", context.Cause(faulty))
 	}
 	defer p.exitOnSecondSignal(i.log)()
-	err := i.stop(leave, left)
-	return errors.Join(context.Cause(faulty), err)
+	if err := i.stop(leave, left); err != nil {
+		return errors.Join(context.Cause(faulty), err) // without Wait: something may never end
+	}
+	return tasks.Wait()
 }
 
 // stop is the one order in which an instance ends: nobody new is sent here, then nothing new is written, what
@@ -98,7 +96,6 @@ func (i *instance) stop(leave context.CancelFunc, left <-chan struct{}) error {
 			}
 		}},
 		{name: "close streams and sockets", limit: socketTime, do: func(ctx context.Context) error {
-			time.Sleep(lastEventTime)
 			if err := i.http.Shutdown(ctx); err != nil {
 				i.log.Info("closed connections that did not end by themselves", "err", err)
 			}

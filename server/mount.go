@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -52,6 +53,7 @@ func mount(schema graphql.ExecutableSchema, introspection bool, log *slog.Logger
 		return nil, fmt.Errorf("prepare GraphQL over HTTP: %w", err)
 	}
 	return &waysIn{Handler: handler, shutdown: func(ctx context.Context) error {
+		letLastEventsOut(ctx, hub)
 		both := make(chan error, 1)
 		go func() { both <- streams.Shutdown(ctx) }()
 		err := sockets.Shutdown(ctx)
@@ -65,4 +67,23 @@ func shareable(f *ast.Field) fanout.Class {
 		return fanout.Immutable
 	}
 	return fanout.Unshareable
+}
+
+// lastEvents is how long subscriptions that ended with the gate have to say why, and where to go.
+const lastEvents = 500 * time.Millisecond
+
+// letLastEventsOut waits until no subscription is left, but not for long: those of the room list do not end with
+// the gate.
+func letLastEventsOut(ctx context.Context, hub *fanout.Hub) {
+	ctx, cancel := context.WithTimeout(ctx, lastEvents)
+	defer cancel()
+	tick := time.NewTicker(lastEvents / 100)
+	defer tick.Stop()
+	for hub.Groups() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
