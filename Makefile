@@ -20,7 +20,7 @@ RUN      ?= .
 TOOL := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test audit test-clients graphiql cluster demo sim bench bench-fanout fuzz generate fmt vet lint check clean
+.PHONY: help build run test audit test-clients graphiql cluster demo sim bench bench-fanout fuzz generate fmt vet lint check clean kafka test-kafka
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,10 +46,12 @@ graphiql: ## Build the page that is embedded again from its lock file; leaves no
 	server/graphiql/build.sh
 
 kafka: ## Start a real Apache Kafka to play with (VERSION=3.9, 4.0 or 4.4, NODES=1 or 3; Ctrl-C ends it)
-	@go run ./test/kafka/play -version $(VERSION) -nodes $(NODES)
+	@go build -o bin/kafka ./test/kafka/play
+	@exec bin/kafka -version $(VERSION) -nodes $(NODES)
 
 test-kafka: ## Run the suites on real Apache Kafka (needs Java 17 and Maven; RUN=… TESTFLAGS=… for some)
-	@go run ./test/kafka/play -need
+	@go build -o bin/kafka ./test/kafka/play
+	@bin/kafka -need
 	CGO_ENABLED=1 go test -race -tags kafka -count 1 -timeout 30m -run '$(RUN)' $(TESTFLAGS) ./test/kafka/...
 
 cluster: build ## Start a broker and three servers on ports 8081 to 8083 (Ctrl-C ends all)
