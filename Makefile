@@ -12,6 +12,7 @@ COUNT    ?= 1
 FUZZTIME ?= 10s
 SEED     ?=
 HOURS    ?= 24
+MINUTES  ?= 10
 # Of make kafka and make test-kafka.
 VERSION  ?= 4.4
 NODES    ?= 1
@@ -57,8 +58,13 @@ test-kafka: ## Run the suites on real Apache Kafka (needs Java 17 and Maven; RUN
 cluster: build ## Start a broker and three servers on ports 8081 to 8083 (Ctrl-C ends all)
 	@exec scripts/cluster $(BIN) $(CLUSTER)
 
-demo: build ## Drive a cluster with real clients while servers come, go and are killed
-	go run ./test/demo $(ARGS)
+demo: build ## Drive a cluster with real clients while servers come, go and are killed (ARGS=-help)
+	@go build -o bin/demo ./test/demo
+	@exec bin/demo $(ARGS)
+
+torture: build ## Break a cluster of processes in all ways there are (MINUTES=… SEED=…; ARGS=-help)
+	@go build -o bin/torture ./test/torture
+	@exec bin/torture -minutes $(MINUTES) $(if $(SEED),-seed $(SEED)) $(ARGS)
 
 sim: ## Simulate hours of faults in minutes (SEED=… HOURS=…)
 	go test -tags failpoints -count 1 -timeout 0 ./test/sim -run '^TestSim$$' -v -args -hours $(HOURS) $(if $(SEED),-seed $(SEED)) $(ARGS)

@@ -71,7 +71,7 @@ func (v *Verdict) broken(p Property, room uuid.UUID, format string, args ...any)
 // WriteTo prints the verdict, property by property.
 func (v *Verdict) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d messages in %d rooms; sends: %d stored, %d mutations, %d not owned, %d refused, %d unknown; %d deliveries to %d subscribers; %d reads; log: %d takeovers, %d void, %d foreign\n",
+	fmt.Fprintf(&b, "%d messages in %d rooms\nsends: %d stored, %d mutations, %d not owned, %d refused, %d unknown\n%d deliveries to %d subscribers; %d reads; log: %d takeovers, %d void, %d foreign\n",
 		v.Messages, v.Rooms, v.Sends[Stored], v.Sends[Mutation], v.Sends[NotOwned], v.Sends[Refused], v.Sends[Unknown],
 		v.Deliveries, v.Streams, v.Reads, v.Facts.Takeovers, v.Facts.Void, v.Facts.Foreign)
 	for _, p := range Properties {
