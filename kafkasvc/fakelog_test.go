@@ -15,6 +15,7 @@ import (
 type memLog struct {
 	mu      sync.Mutex
 	start   domain.Offset
+	skipped domain.Offset // offsets to leave out before the next record
 	records []memRecord
 	grown   chan struct{} // closed and replaced when something was appended
 	faults  []fault       // one for each Append to come
@@ -50,9 +51,16 @@ func newMemLog() *memLog { return &memLog{grown: make(chan struct{})} }
 
 func (l *memLog) end() domain.Offset { // needs mu
 	if n := len(l.records); n > 0 {
-		return l.records[n-1].offset + 1
+		return l.records[n-1].offset + 1 + l.skipped
 	}
-	return l.start
+	return l.start + l.skipped
+}
+
+// skip leaves a hole of n offsets.
+func (l *memLog) skip(n domain.Offset) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.skipped = n
 }
 
 func (l *memLog) put(values ...[]byte) domain.Offset {
@@ -63,6 +71,7 @@ func (l *memLog) put(values ...[]byte) domain.Offset {
 
 func (l *memLog) putLocked(values ...[]byte) domain.Offset {
 	base := l.end()
+	l.skipped = 0
 	for i, v := range values {
 		l.records = append(l.records, memRecord{base + domain.Offset(i), append([]byte(nil), v...)})
 	}

@@ -301,6 +301,33 @@ func TestHome_UnknownMember(t *testing.T) {
 	})
 }
 
+// While the group rebalances, the whole instance is locked (the seed), and says so.
+func TestHome_RebalanceLocksEverything(t *testing.T) {
+	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
+		a := join(t, c, "a").ready()
+		info := a.room("kitchen")
+		hold := a.link.Arm(kafkatest.Rule{Action: kafkatest.HoldRequest, Key: kmsg.JoinGroup.Int16(), Count: 1, Delay: 2 * time.Second})
+		a.mu.Lock()
+		g := a.tenancy.gen
+		a.mu.Unlock()
+		g.Rejoin(errors.New("the test wants it"))
+		time.Sleep(time.Second)
+		if hold.Hits() == 0 {
+			t.Fatal("no rebalance is under way")
+		}
+		for _, s := range a.Shards() {
+			if s.State != domain.ShardLocked {
+				t.Errorf("shard %d: %s", s.Shard, s.State)
+			}
+		}
+		if rs := a.Ready(); len(rs) == 0 || rs[0].Shard != nil {
+			t.Errorf("%+v", rs)
+		}
+		a.ready()
+		sendAnywhere(t, info, "alice", "1", "one", a)
+	})
+}
+
 // More instances than shards (K2, S-B3): a stable generation, spares idle and ready, and they take over.
 func TestHome_MoreInstancesThanShards(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {

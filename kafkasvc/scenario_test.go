@@ -232,6 +232,9 @@ func (s *stage) run(t *testing.T, d *datadriven.TestData) string {
 	case "truncate":
 		d.ScanArgs(t, "to", &from)
 		log.truncate(domain.Offset(from))
+	case "hole": // offsets that nothing explains
+		d.ScanArgs(t, "of", &from)
+		log.skip(domain.Offset(from))
 	case "delete-below":
 		d.ScanArgs(t, "offset", &from)
 		log.deleteBelow(domain.Offset(from))
