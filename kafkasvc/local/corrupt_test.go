@@ -36,15 +36,15 @@ func newHouse() *house {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for s := range h.logs {
 		l := &h.logs[s]
-		for i := range 6 {
+		for i := range 4 {
 			l.room(roomID(i), fmt.Sprint("room ", i))
 		}
-		for i := range 900 {
+		for i := range 500 {
 			text := make([]byte, 20+rnd.IntN(60))
 			for k := range text {
 				text[k] = byte('a' + rnd.IntN(26)) // does not compress: files have some size
 			}
-			l.message(roomID(rnd.IntN(6)), "user", fmt.Sprint("id", i), string(text))
+			l.message(roomID(rnd.IntN(4)), "user", fmt.Sprint("id", i), string(text))
 		}
 	}
 	for i := range 40 {
@@ -276,16 +276,16 @@ func (h *house) survive(t *testing.T, fs vfs.FS) (outcome string) {
 	return outcome
 }
 
-// faults is how many positions in each file are damaged, in three ways each. With 4 a run takes seconds; use more to
-// look for what is rare.
-var faults = flag.Int("faults", 4, "positions per file that are damaged in TestStore_SurvivesDamagedFiles")
+// faults is how much TestStore_SurvivesDamagedFiles and TestStore_SurvivesABrokenDisk try. With 2 they take seconds;
+// use 100 to look for what is rare.
+var faults = flag.Int("faults", 2, "positions in each file that are damaged, and a third of those at which a disk breaks")
 
 // TestStore_SurvivesDamagedFiles flips, clears, cuts, empties and deletes every file that a store consists of: one that
 // was closed, and one whose process was killed, where much is in the write-ahead log.
 func TestStore_SurvivesDamagedFiles(t *testing.T) {
 	h := newHouse()
 	base := vfs.NewCrashableMem()
-	s, err := local.Open(local.Config{Dir: "data", FS: base, MemTableBytes: 64 << 10})
+	s, err := local.Open(local.Config{Dir: "data", FS: base, MemTableBytes: 32 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

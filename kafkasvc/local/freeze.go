@@ -167,20 +167,17 @@ func (x *freezeFS) wrap(name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	base := x.PathBase(name)
-	return &freezeFile{
-		File: f,
-		fs:   x,
-		// Logs and manifests are read only by the next Open, so what is missing in them is not missed by this one.
-		// A table is read again: to lose a part of it silently would look like corruption. Its writer gets the
-		// error and starts another one, in memory.
-		silent: name == "" || strings.HasSuffix(base, ".log") || strings.HasPrefix(base, "MANIFEST-"),
-	}, nil
+	table := strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
+	return &freezeFile{File: f, fs: x, silent: !table}, nil
 }
 
+// freezeFile is a file or directory on the disk.
 type freezeFile struct {
 	vfs.File
-	fs     *freezeFS
+	fs *freezeFS
+	// Logs, manifests and the like are read only by the next Open, so what is missing in them is not missed by this
+	// one. A table is read again: to lose a part of it silently would look like corruption. Its writer gets
+	// the error and starts another one, in memory.
 	silent bool
 }
 
