@@ -12,7 +12,8 @@ import (
 )
 
 // deleteRecords moves a log's start, as an administrator can. What it deletes was copied before. It leaves at least
-// the last messages of each room: who deletes all of a room deletes the room.
+// the last messages of each room: who deletes all of a room deletes the room, and what is deleted is not known any more
+// when it is sent again.
 func deleteRecords(w *world, r *rand.Rand, _ time.Duration) (bites int) {
 	shard := int32(r.IntN(w.cfg.Shards))
 	w.tail.mu.Lock()
@@ -23,7 +24,7 @@ func deleteRecords(w *world, r *rand.Rand, _ time.Duration) (bites int) {
 		}
 	}
 	slices.Sort(offsets)
-	const keep = 3 // messages of each room
+	const keep = 40 // messages of each room
 	kept := map[uuid.UUID]int{}
 	limit := int64(0)
 	var v record.View

@@ -128,6 +128,9 @@ func errorCodes() (fs []*fault) {
 				case kmsg.JoinGroup, kmsg.SyncGroup:
 					w.fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: kerr.RebalanceInProgress, Count: 1})
 				}
+				if k.key == kmsg.LeaveGroup {
+					gracefulLeave(w, r, 100*time.Millisecond)
+				}
 				time.Sleep(time.Duration(100+r.IntN(900)) * time.Millisecond)
 				f.Remove()
 				bites += f.Hits()

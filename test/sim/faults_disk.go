@@ -8,14 +8,7 @@ import (
 // What happens to the local disks.
 func diskFaults() []*fault {
 	return []*fault{
-		{name: "disk full", length: 6 * time.Second, strike: func(w *world, r *rand.Rand, length time.Duration) int {
-			n := w.nodes[r.IntN(len(w.nodes))]
-			before := n.disk.failedWrites.Load()
-			n.disk.full.Store(true)
-			time.Sleep(length)
-			n.disk.full.Store(false)
-			return int(n.disk.failedWrites.Load() - before)
-		}},
+		{name: "disk full", length: 6 * time.Second, strike: diskFull},
 		{name: "disk reads fail", length: 6 * time.Second, strike: func(w *world, r *rand.Rand, length time.Duration) int {
 			n, _ := victim(w, r)
 			if n == nil {
@@ -56,4 +49,25 @@ func diskFaults() []*fault {
 			return int(n.disk.flipped.Load() - before)
 		}},
 	}
+}
+
+// diskFull: no space is left. Pebble keeps much in memory, so a stop and a start in that state belong to it.
+func diskFull(w *world, r *rand.Rand, length time.Duration) int {
+	n, _ := victim(w, r)
+	if n == nil {
+		return 0
+	}
+	before := n.disk.failedWrites.Load()
+	n.disk.full.Store(true)
+	time.Sleep(length / 2)
+	if r.IntN(2) == 0 {
+		n.leave()
+		if err := n.start(); err != nil {
+			w.note(kindNode, n.id, "does not start: "+err.Error())
+		}
+	}
+	time.Sleep(length / 2)
+	n.disk.full.Store(false)
+	n.restart(w)
+	return int(n.disk.failedWrites.Load() - before)
 }

@@ -65,24 +65,48 @@ func drawPlan(cfg Config) []strike {
 func (w *world) strike(plan []strike, length time.Duration) {
 	began := time.Now()
 	var all sync.WaitGroup
-	var mu sync.Mutex
 	for _, s := range plan {
 		time.Sleep(s.at - time.Since(began))
 		if w.failed() {
 			break
 		}
-		all.Go(func() {
-			w.note(kindFault, s.fault.name, fmt.Sprintf("begins, for about %v", s.length.Round(time.Millisecond)))
-			bites := s.fault.strike(w, rand.New(rand.NewPCG(s.seed, 5)), s.length)
-			w.note(kindFault, s.fault.name, fmt.Sprintf("is over, bit %d times", bites))
-			mu.Lock()
-			defer mu.Unlock()
-			w.report.Strikes[s.fault.name]++
-			w.report.Bites[s.fault.name] += bites
-		})
+		all.Go(func() { w.carryOut(s) })
 	}
 	if !w.failed() {
 		time.Sleep(length - time.Since(began))
 	}
 	all.Wait()
+	w.again(plan)
+}
+
+func (w *world) carryOut(s strike) {
+	w.note(kindFault, s.fault.name, fmt.Sprintf("begins, for about %v", s.length.Round(time.Millisecond)))
+	bites := s.fault.strike(w, rand.New(rand.NewPCG(s.seed, 5)), s.length)
+	w.note(kindFault, s.fault.name, fmt.Sprintf("is over, bit %d times", bites))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.report.Strikes[s.fault.name]++
+	w.report.Bites[s.fault.name] += bites
+}
+
+// again gives kinds that struck and found nothing to bite a few more chances.
+func (w *world) again(plan []strike) {
+	const chances = 8
+	seen := map[*fault]bool{}
+	for _, s := range plan {
+		for range chances {
+			if w.failed() || seen[s.fault] || w.bitten(s.fault.name) {
+				break
+			}
+			s.seed++
+			w.carryOut(s)
+		}
+		seen[s.fault] = true
+	}
+}
+
+func (w *world) bitten(name string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.report.Bites[name] > 0
 }

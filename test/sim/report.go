@@ -33,7 +33,6 @@ type Report struct {
 	Void       int
 	Strikes    map[string]int
 	Bites      map[string]int
-	Verdicts   []*check.Verdict
 	Violations []string
 	Dir        string // what was kept of a run that failed
 }
@@ -225,7 +224,7 @@ func (w *world) explain(out io.Writer) error {
 		fmt.Fprintf(out, "%d. %s\n", i+1, v)
 	}
 	fmt.Fprintln(out)
-	for _, v := range w.report.Verdicts {
+	for _, v := range w.verdicts {
 		if _, err := v.WriteTo(out); err != nil {
 			return err
 		}

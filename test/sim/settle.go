@@ -197,5 +197,5 @@ func (w *world) judge(e *era) {
 	for _, x := range v.Violations {
 		w.violated(string(x.Property), "room %s: %s", x.Room, x.Text)
 	}
-	w.report.Verdicts = append(w.report.Verdicts, v)
+	w.verdicts = append(w.verdicts, v)
 }

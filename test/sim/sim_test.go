@@ -44,10 +44,10 @@ func TestSim(t *testing.T) {
 			c.Pace = *pace
 		}
 		t.Run(fmt.Sprint(c.Seed), func(t *testing.T) {
-			if r := Run(t, c); r != nil {
+			Run(t, c, func(r *Report) {
 				reports = append(reports, r)
 				fmt.Println(r.Summary())
-			}
+			})
 		})
 	}
 	if len(reports) > 0 {

@@ -55,6 +55,7 @@ type world struct {
 
 	mu         sync.Mutex
 	violations []string
+	verdicts   []*check.Verdict
 }
 
 // era is what happens within one life of the topics.
@@ -66,31 +67,44 @@ type era struct {
 	subs    []*subscriber
 }
 
-// Run runs one simulation and reports. It fails t where a promise was broken, or where a fault that should have
-// bitten never did.
-func Run(t *testing.T, cfg Config) (report *Report) {
+// Run runs one simulation. It fails t where a promise was broken, or where a fault that should have bitten never did;
+// in every case keep gets the report.
+func Run(t *testing.T, cfg Config, keep func(*Report)) {
 	t.Helper()
 	began := time.Now()
+	var report *Report
+	defer func() { // a failed bubble does not return
+		if report != nil {
+			report.Took = time.Since(began)
+			keep(report)
+		}
+	}()
 	synctest.Test(t, func(t *testing.T) {
-		report = simulate(t, cfg)
+		w := newWorld(t, cfg)
+		defer func() {
+			r := w.report // a copy: the world, with all its disks, must not live on in it
+			report = &r
+		}()
+		w.simulate()
 	})
-	if report != nil {
-		report.Took = time.Since(began)
-	}
-	return report
 }
 
-func simulate(t *testing.T, cfg Config) *Report {
+func newWorld(t *testing.T, cfg Config) *world {
 	w := &world{t: t, cfg: cfg, start: time.Now(), quiet: make(chan struct{}), logs: newLogs(), brokers: newLock(), guests: newLock()}
 	w.cluster = kafkatest.Start(t, kfake.Ports(9092, 9093, 9094), kfake.DataDir(t.TempDir()))
 	w.addrs = w.cluster.Addrs()
 	w.report = Report{Config: cfg, Bites: map[string]int{}, Strikes: map[string]int{}}
+	return w
+}
+
+func (w *world) simulate() {
+	cfg := w.cfg
 	r := rand.New(rand.NewPCG(cfg.Seed, 0))
 	for i := range cfg.Instances {
 		n := w.newNode(string(rune('a' + i)))
 		w.nodes = append(w.nodes, n)
 		if err := n.start(); err != nil {
-			t.Fatalf("start %s: %v", n.id, err)
+			w.t.Fatalf("start %s: %v", n.id, err)
 		}
 	}
 	if cfg.Mode == Deleting {
@@ -110,7 +124,6 @@ func simulate(t *testing.T, cfg Config) *Report {
 	}
 	w.end()
 	w.finish()
-	return &w.report
 }
 
 // live is one era: rooms are made, clients start, faults happen, and in the end everything has to settle.

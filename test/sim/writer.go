@@ -58,9 +58,9 @@ func (c *writer) run() {
 		case n < 70 || len(c.sent) == 0:
 			c.deliver(c.fresh(), 5*time.Second)
 		case n < 78: // again, long after it was stored
-			c.deliver(c.sent[c.r.IntN(len(c.sent))], 5*time.Second)
+			c.deliver(c.earlier(), 5*time.Second)
 		case n < 82: // another text under an id that is taken
-			m := c.sent[c.r.IntN(len(c.sent))]
+			m := c.earlier()
 			m.text += "!"
 			c.deliver(m, 5*time.Second)
 		case n < 88: // impatient: gives up while the write is under way, and tries again
@@ -78,6 +78,15 @@ func (c *writer) run() {
 			c.read()
 		}
 	}
+}
+
+// earlier is a message that was stored before, and surely not deleted since.
+func (c *writer) earlier() sentMessage {
+	from := 0
+	if c.w.cfg.Mode == Deleting {
+		from = max(0, len(c.sent)-5)
+	}
+	return c.sent[from+c.r.IntN(len(c.sent)-from)]
 }
 
 func (c *writer) fresh() sentMessage {
