@@ -300,15 +300,6 @@ func (c *client) want(message string) {
 	}
 }
 
-func (c *client) wantPrefix(prefix string) string {
-	c.t.Helper()
-	got := c.next()
-	if !strings.HasPrefix(got, prefix) {
-		c.t.Fatalf("got  %s\nwant %s…", got, prefix)
-	}
-	return got
-}
-
 // event is the payload of one next of a subscription to messages.
 type event struct {
 	Data struct {
@@ -374,7 +365,7 @@ func subscribeMessage(id string, room domain.ChatRoomInfo, options string) strin
 // eventually waits for a condition in real time: for what happens on real sockets.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s", what)
 		}

@@ -36,8 +36,8 @@ func bigDrafts(from, n, size int) []domain.Draft {
 
 // TestHostile_ClientsThatNeverReadButPong: each is cut, the memory for them is bounded, and the others have everything (V-B1, I1).
 func TestHostile_ClientsThatNeverReadButPong(t *testing.T) {
-	const stuck, healthy, events = 100, 10, 40
-	s := newTestServer(t, tcp(t), Config{WriteTimeout: time.Second})
+	const stuck, healthy, events = 100, 5, 20
+	s := newTestServer(t, tcp(t), Config{WriteTimeout: 3 * time.Second})
 	var quiet sync.WaitGroup
 	stop := make(chan struct{})
 	for range stuck {
@@ -216,7 +216,7 @@ func TestHostile_UnmaskedFrameEndsTheConnection(t *testing.T) {
 }
 
 func TestHostile_ManyOperationsThatAreAbandonedUnread(t *testing.T) {
-	s := newTestServer(t, tcp(t), Config{WriteTimeout: time.Second, MaxOperations: 10, SendBuffer: 4096})
+	s := newTestServer(t, tcp(t), Config{WriteTimeout: 2 * time.Second, MaxOperations: 10, SendBuffer: 4096})
 	s.home.Post(s.room.ID, bigDrafts(0, 50, 8000)...)
 	c := s.ready()
 	_ = c.Conn.(*net.TCPConn).SetReadBuffer(4096)

@@ -146,12 +146,12 @@ func TestWrite_ClientThatStopsReadingIsCutWithinTheDeadline(t *testing.T) {
 		s.home.PostN(s.room.ID, 1) // a pipe has no buffer
 		start := time.Now()
 		synctest.Wait()
-		time.Sleep(5*time.Second - 1)
+		time.Sleep(5*time.Second - time.Millisecond)
 		synctest.Wait()
 		if n := s.transport.Connections(); n != 1 {
 			t.Fatalf("%d connections before the deadline", n)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		if n := s.transport.Connections(); n != 0 || s.ends.of(EndSlow) != 1 {
 			t.Errorf("%d connections %v after the write; ends %v", n, time.Since(start), s.ends.seen)

@@ -47,7 +47,7 @@ func newWire(c net.Conn, limit time.Duration, maxWaiting int, heard *atomic.Bool
 	}
 	w.try = func(fd uintptr) bool {
 		w.tryN, w.tryErr = syscall.Write(int(fd), w.tryBuf)
-		return w.tryErr != syscall.EINTR
+		return w.tryErr != syscall.EINTR //nolint:errorlint // the bare errno of a system call, once a delivery
 	}
 	return w
 }
@@ -160,7 +160,7 @@ func (w *wire) rawWrite(b []byte) (int, error) {
 	w.tryBuf, w.tryN, w.tryErr = b, 0, nil
 	err := w.raw.Write(w.try)
 	w.tryBuf = nil
-	if err == nil && w.tryErr != syscall.EAGAIN {
+	if err == nil && w.tryErr != syscall.EAGAIN { //nolint:errorlint // likewise
 		err = w.tryErr
 	}
 	return max(w.tryN, 0), err

@@ -10,13 +10,13 @@ import (
 
 // herdResult says what it costs that everybody comes back at once.
 type herdResult struct {
-	readers, missed  int
-	delivered        int64
-	wall, server     float64 // seconds; of processor time
-	generator        float64
-	executions       int64
-	liveP99          float64 // ms, of those who stayed; -1 if there are none
-	gaps, incomplete int
+	readers, missed int
+	delivered       int64
+	wall, server    float64 // seconds; of processor time
+	generator       float64
+	executions      int64
+	liveP99         float64 // ms, of those who stayed; -1 if there are none
+	incomplete      int
 }
 
 // cursors are those behind the room's last n messages, oldest first.

@@ -113,7 +113,6 @@ type crowd struct {
 	complete              atomic.Int64 // messages that everybody has
 	each, last            histogram    // written by the one reader
 	sequence              atomic.Int64 // of messages sent
-	ready                 sync.WaitGroup
 }
 
 func newCrowd(t *target, n int) (*crowd, error) {
