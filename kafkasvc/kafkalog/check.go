@@ -38,12 +38,15 @@ type Finding struct {
 	Fix      string // a command, or what to do where no command does it
 }
 
-func (f Finding) String() string {
+func (f Finding) String() string { return f.What() + ". To mend it: " + f.Fix }
+
+// What is all but the fix.
+func (f Finding) What() string {
 	where := "topic " + f.Topic
 	if f.Topic == "" {
 		where = "broker " + f.Broker
 	}
-	return fmt.Sprintf("%s: %s is %s, want %s: %s. To mend it: %s", where, f.Setting, f.Value, f.Want, f.Why, f.Fix)
+	return fmt.Sprintf("%s: %s is %s, want %s: %s", where, f.Setting, f.Value, f.Want, f.Why)
 }
 
 // Refused says whether one of the findings forbids the start.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,10 +64,12 @@ func TestReader_ARecordEndsTheWait(t *testing.T) {
 		r := c.Reader(topic, 0)
 		defer r.Close()
 		r.MaxWait = time.Minute
-		go func() {
+		var appended sync.WaitGroup
+		defer appended.Wait() // its answer may come after the reader's
+		appended.Go(func() {
 			time.Sleep(3 * time.Second)
 			mustAppend(t, c, "a")
-		}()
+		})
 		began := time.Now()
 		got, err := "", r.Read(t.Context(), 0, func(_ domain.Offset, v []byte) bool { return true })
 		if took := time.Since(began); err != nil || took != 3*time.Second {
