@@ -54,10 +54,7 @@ func New(cfg Config) (*Home, error) {
 		cfg.InstanceID = store.InstanceID()
 	}
 	h := &Home{cfg: cfg, lg: cfg.Log, store: store, ids: newTenureIDs(), budget: &budget{bytes: cfg.LoadBudget}}
-	h.cluster = kafkalog.New(kafkalog.Config{
-		Brokers: cfg.Brokers, Dial: cfg.Dial, TLS: cfg.TLS, SASL: cfg.SASL,
-		ClientID: "chathome-" + cfg.InstanceID, RPCTimeout: cfg.Timeouts.RPC, Log: cfg.Log,
-	})
+	h.cluster = newCluster(&cfg)
 	h.dir, err = directory.New(directory.Config{
 		Topic: directoryLog{h}, Store: newDirectoryStore(h.store), Shards: cfg.Shards, Instance: cfg.instance(), Log: cfg.Log,
 		Partitions: h.countPartitions,
@@ -75,6 +72,13 @@ func New(cfg Config) (*Home, error) {
 	h.gate = newGate(cfg.Gate, cfg.instance(), h.dir.Owner)
 	h.waitFor("starting")
 	return h, nil
+}
+
+func newCluster(cfg *Config) *kafkalog.Cluster {
+	return kafkalog.New(kafkalog.Config{
+		Brokers: cfg.Brokers, Dial: cfg.Dial, TLS: cfg.TLS, SASL: cfg.SASL,
+		ClientID: "chathome-" + cfg.InstanceID, RPCTimeout: cfg.Timeouts.RPC, Log: cfg.Log,
+	})
 }
 
 // Close releases what New opened. Call it after Run has returned.

@@ -98,8 +98,11 @@ func (h *Home) topicSpec(ctx context.Context, name string, partitions int) (kafk
 // check holds both topics and the brokers against what the home needs.
 func (h *Home) check(ctx context.Context, shards int) ([]kafkalog.Finding, error) {
 	want := kafkalog.Requirements{SessionTimeout: h.cfg.Timeouts.Session}
-	for name, partitions := range map[string]int{messagesTopic(h.cfg.TopicPrefix): shards, directoryTopic(h.cfg.TopicPrefix): 1} {
-		spec, err := h.topicSpec(ctx, name, partitions)
+	for _, t := range []struct {
+		name       string
+		partitions int
+	}{{messagesTopic(h.cfg.TopicPrefix), shards}, {directoryTopic(h.cfg.TopicPrefix), 1}} {
+		spec, err := h.topicSpec(ctx, t.name, t.partitions)
 		if err != nil {
 			return nil, err
 		}

@@ -33,12 +33,21 @@ func (h kafkaHome) NotReady() []httpserver.Reason {
 }
 
 func openHome(cfg config.Config, k kafka, log *slog.Logger) (home, error) {
+	h, err := kafkasvc.New(homeConfig(cfg, k, log))
+	if err != nil {
+		return nil, fmt.Errorf("open the chat home: %w", err)
+	}
+	return kafkaHome{h}, nil
+}
+
+// homeConfig is what the flags say about the home.
+func homeConfig(cfg config.Config, k kafka, log *slog.Logger) kafkasvc.Config {
 	times := membership.DefaultTimeouts()
 	times.Heartbeat = cfg.HeartbeatInterval
 	times.Session = cfg.SessionTimeout
 	times.Rebalance = cfg.RebalanceTimeout
 	times.RPC, times.Margin, times.Drain = config.RPCTimeout, config.LeaseMargin, config.DrainTime
-	h, err := kafkasvc.New(kafkasvc.Config{
+	return kafkasvc.Config{
 		Brokers: k.brokers, Dial: k.dial, TLS: k.secrets.TLS, SASL: k.sasl,
 		Timeouts:          times,
 		TopicPrefix:       cfg.TopicPrefix,
@@ -46,16 +55,13 @@ func openHome(cfg config.Config, k kafka, log *slog.Logger) (home, error) {
 		Shards:            cfg.Shards,
 		ReplicationFactor: cfg.ReplicationFactor,
 		MinInsync:         cfg.MinInsyncReplicas,
+		SingleBroker:      cfg.Embedded(),
 		InstanceID:        cfg.InstanceID,
 		AdvertisedURL:     cfg.AdvertisedURL,
 		DataDir:           folder(cfg.DataDir, localFolder),
 		Gate:              kafkasvc.Policy(cfg.Gate),
 		Log:               log,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open the chat home: %w", err)
 	}
-	return kafkaHome{h}, nil
 }
 
 // kafka is how the brokers are reached.

@@ -76,6 +76,10 @@ func (p process) do(command config.Command) error {
 		return p.broker(command.Broker)
 	case config.CommandSchema:
 		return p.schema()
+	case config.CommandCheck:
+		return p.check(command.Serve, command.Secrets)
+	case config.CommandACLs:
+		return p.acls(command.ACLs)
 	}
 	return nil // help or version: done
 }

@@ -73,6 +73,30 @@ func (d *Directory) firstHome(ctx context.Context, r Reader) (Life, domain.Offse
 	}
 }
 
+// Pinned reads the life that a topic is in, and makes none: the zero Life where the topic holds no Home yet.
+func Pinned(ctx context.Context, topic Topic) (Life, error) {
+	from, end, err := topic.Bounds(ctx)
+	if err != nil {
+		return Life{}, fmt.Errorf("ask for the topic's bounds: %w", err)
+	}
+	r := topic.Reader()
+	defer r.Close()
+	var life Life
+	for life.Home == uuid.Nil && from < end {
+		err := r.Read(ctx, from, func(off domain.Offset, value []byte) bool {
+			from = off + 1
+			if rec := decode(value); rec.kind == kindHome {
+				life = rec.life
+			}
+			return life.Home == uuid.Nil
+		})
+		if err != nil {
+			return Life{}, fmt.Errorf("read the first record: %w", err)
+		}
+	}
+	return life, nil
+}
+
 // proposeHome appends a Home and returns the offset behind it. The same one at every try of this process: of several copies
 // the first holds.
 func (d *Directory) proposeHome(ctx context.Context) (end domain.Offset, err error) {

@@ -20,14 +20,17 @@ const (
 	CommandServe  = "serve"
 	CommandBroker = "broker"
 	CommandSchema = "schema"
+	CommandCheck  = "check"
+	CommandACLs   = "acls"
 )
 
 // Command is what the command line asks for.
 type Command struct {
-	Name    string // one of the Command constants, or empty: help or the version was printed, all is done
-	Serve   Config
+	Name    string  // one of the Command constants, or empty: help or the version was printed, all is done
+	Serve   Config  // also of check
 	Secrets Secrets // of Serve; Load reads them
 	Broker  Broker
+	ACLs    ACLs
 }
 
 // Load is Parse, and reads the files that the configuration names. What is wrong with them is among the Faults.
@@ -37,7 +40,7 @@ func Load(args []string, version string, out io.Writer) (Command, error) {
 	if err != nil && !errors.As(err, &faults) {
 		return Command{}, err
 	}
-	if cmd.Name == CommandServe {
+	if cmd.Name == CommandServe || cmd.Name == CommandCheck {
 		var more Faults
 		cmd.Secrets, more = cmd.Serve.readSecrets()
 		faults = append(faults, more...)
@@ -49,6 +52,7 @@ func Load(args []string, version string, out io.Writer) (Command, error) {
 type (
 	serveFlags  Config
 	brokerFlags Broker
+	aclsFlags   ACLs
 )
 
 type grammar struct {
@@ -60,6 +64,12 @@ type grammar struct {
 	Broker struct {
 		Flags brokerFlags `embed:""`
 	} `cmd:"" help:"Run the embedded broker as a process of its own, for several instances on one machine."`
+	Check struct {
+		Flags serveFlags `embed:""`
+	} `cmd:"" help:"Check how the brokers and topics are set up, with the flags of serve, and exit with 1 where serve would refuse to start. Changes nothing."`
+	ACLs struct {
+		Flags aclsFlags `embed:""`
+	} `cmd:"" name:"acls" help:"Print the commands that give an instance the rights it needs at the brokers, and no others."`
 	Schema struct{} `cmd:"" help:"Print the GraphQL schema, for code generators."`
 }
 
@@ -97,20 +107,31 @@ func Parse(args []string, version string, out io.Writer) (cmd Command, err error
 	if err != nil {
 		return Command{}, &UsageError{Problem: err.Error()}
 	}
-	cmd = Command{Name: ctx.Command(), Serve: Config(g.Serve.Flags), Broker: Broker(g.Broker.Flags)}
+	cmd = Command{Name: ctx.Command(), Serve: Config(g.Serve.Flags), Broker: Broker(g.Broker.Flags), ACLs: ACLs(g.ACLs.Flags)}
 	faults := values.list(ctx.Flags())
 	switch cmd.Name {
 	case CommandServe:
 		cmd.Serve.normalise()
 		faults = append(faults, cmd.Serve.faults()...)
+	case CommandCheck:
+		cmd.Serve = Config(g.Check.Flags)
+		cmd.Serve.normalise()
+		faults = append(faults, cmd.Serve.faults()...)
+		if cmd.Serve.Embedded() {
+			faults.add("brokers", "name the brokers to check; the embedded one needs no check")
+		}
 	case CommandBroker:
 		faults = append(faults, cmd.Broker.faults()...)
+	case CommandACLs:
+		cmd.ACLs.Brokers = cleanList(cmd.ACLs.Brokers)
+		faults = append(faults, cmd.ACLs.faults()...)
 	}
 	return cmd, faults.orNil()
 }
 
 func newParser(g *grammar, values *valueFaults, version string, out io.Writer) (*kong.Kong, error) {
 	g.Serve.Flags, g.Broker.Flags = serveFlags(Defaults()), brokerFlags(BrokerDefaults())
+	g.Check.Flags, g.ACLs.Flags = g.Serve.Flags, aclsFlags(ACLDefaults())
 	options := []kong.Option{
 		kong.Name("chathome"),
 		kong.Description(description),

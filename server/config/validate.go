@@ -98,12 +98,7 @@ func (c *Config) checkKafka(f *Faults) {
 			f.add("brokers", "%s", problem)
 		}
 	}
-	if longest := maxTopicName - len(".directory"); !plainName(c.TopicPrefix, longest) {
-		f.add("topic-prefix", "must be 1 to %d letters, digits, dots, hyphens or underscores", longest)
-	}
-	if !printable(c.Group()) {
-		f.add("group-id", "must be 1 to %d printable ASCII characters without blanks", maxTopicName)
-	}
+	checkNames(f, c.TopicPrefix, c.Group())
 	if c.Shards < 1 || c.Shards > maxShards {
 		f.add("shards", "%d is not between 1 and %d", c.Shards, maxShards)
 	}
@@ -118,6 +113,15 @@ func (c *Config) checkKafka(f *Faults) {
 	}
 	if c.ReplicationFactor > 0 && c.MinInsyncReplicas > c.ReplicationFactor {
 		f.add("min-insync-replicas", "%d copies can never be written when --replication-factor is %d", c.MinInsyncReplicas, c.ReplicationFactor)
+	}
+}
+
+func checkNames(f *Faults, topicPrefix, group string) {
+	if longest := maxTopicName - len(".directory"); !plainName(topicPrefix, longest) {
+		f.add("topic-prefix", "must be 1 to %d letters, digits, dots, hyphens or underscores", longest)
+	}
+	if !printable(group) {
+		f.add("group-id", "must be 1 to %d printable ASCII characters without blanks", maxTopicName)
 	}
 }
 

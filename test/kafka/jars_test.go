@@ -1,6 +1,9 @@
 package kafka
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestJavaVersion(t *testing.T) {
 	for out, want := range map[string]int{
@@ -21,5 +24,15 @@ func TestParseVersion(t *testing.T) {
 		if v, err := ParseVersion(s); v != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v; want %q", s, v, err, want)
 		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	words, err := split(`a  'b c' 'it'\''s' --d=e`)
+	if err != nil || !slices.Equal(words, []string{"a", "b c", "it's", "--d=e"}) {
+		t.Errorf("%q, %v", words, err)
+	}
+	if _, err := split("a 'b"); err == nil {
+		t.Error("an open quote passes")
 	}
 }
