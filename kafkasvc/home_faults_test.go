@@ -230,6 +230,62 @@ func TestHome_FiftyIdenticalSends(t *testing.T) {
 	})
 }
 
+// The broker is silent, and the caller set no deadline: a write still ends, and says that its fate is unknown.
+func TestHome_NoWriteHangs(t *testing.T) {
+	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
+		a := join(t, c, "a").ready()
+		info := a.room("kitchen")
+		room, err := a.ChatRoom(t.Context(), info.Shard, info.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.link.Arm(kafkatest.Rule{Action: kafkatest.Swallow, Key: kmsg.Produce.Int16(), Topic: messages, Count: -1})
+		began := time.Now()
+		_, _, err = room.Send(context.Background(), domain.Draft{User: "alice", ClientID: "1", Text: "one"})
+		var unknown *domain.OutcomeUnknownError
+		if took := time.Since(began); !errors.As(err, &unknown) || took > a.cfg.RequestTimeout {
+			t.Errorf("%v after %s", err, took)
+		}
+		_, _, err = a.CreateChatRoom(context.Background(), a.DrawChatRoomID(), "cellar")
+		if err == nil {
+			t.Error("created without the broker")
+		}
+	})
+}
+
+// More commands than a shard's queue takes: refused at once, typed, and nothing of them is written.
+func TestHome_FullQueueIsOverloaded(t *testing.T) {
+	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
+		a := join(t, c, "a").ready()
+		info := a.room("kitchen")
+		hold := a.link.Arm(kafkatest.Rule{Action: kafkatest.HoldRequest, Key: kmsg.Produce.Int16(), Topic: messages, Delay: 800 * time.Millisecond, Count: 1})
+		text := strings.Repeat("x", domain.MaxTextBytes)
+		var wg sync.WaitGroup
+		var over, ok atomic.Int64
+		for i := range 2500 { // 20 MiB
+			wg.Go(func() {
+				_, _, err := send(a, info, "alice", fmt.Sprint("q", i), text)
+				var o *domain.OverloadedError
+				switch {
+				case err == nil:
+					ok.Add(1)
+				case errors.As(err, &o) && o.RetryAfter > 0:
+					over.Add(1)
+				default:
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if hold.Hits() == 0 || over.Load() == 0 || ok.Load() == 0 {
+			t.Errorf("%d overloaded, %d stored", over.Load(), ok.Load())
+		}
+		if n := len(a.history(info)); n != int(ok.Load()) {
+			t.Errorf("%d in the history, %d answered as stored", n, ok.Load())
+		}
+	})
+}
+
 // Cut off from all brokers for a minute, then healed (S-A20, K1): served again within a session.
 func TestHome_ComesBackAfterIsolation(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {

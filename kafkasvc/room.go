@@ -26,6 +26,8 @@ func (r *room) Send(ctx context.Context, d domain.Draft) (domain.Message, bool, 
 	if err := d.Validate(); err != nil {
 		return domain.Message{}, false, err
 	}
+	ctx, cancel := r.home.bounded(ctx)
+	defer cancel()
 	c := newCommand(r.state.info.ID)
 	c.draft = d
 	res := r.tenure.submit(ctx, c)
