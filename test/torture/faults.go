@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/chathome/chathome/test/cluster"
+)
+
+// A fault breaks something, holds it, and heals it. It returns how often it bit: 0 says that nothing was hurt.
+type fault struct {
+	name   string
+	target target
+	do     func(ctx context.Context, h hit) (bit int64, err error)
+}
+
+type target int
+
+const (
+	instance target = iota // one instance, for itself
+	broker                 // the broker
+	all                    // the cluster
+)
+
+// hit is one use of a fault.
+type hit struct {
+	*round
+	i    *cluster.Instance
+	rand *rand.Rand
+}
+
+// between draws a time.
+func (h hit) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(h.rand.Int64N(int64(high-low)+1))
+}
+
+// hold waits, or until the breaking is over: a fault is healed in any case.
+func (h hit) hold(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// An error of a fault is a fault of the product, or of the harness: either fails the round.
+func faults() []fault {
+	return []fault{
+		{"kill -9", instance, func(ctx context.Context, h hit) (int64, error) {
+			if err := h.i.Kill(); err != nil {
+				return 0, err
+			}
+			h.hold(ctx, h.between(0, 2*h.session))
+			return 1, h.i.Start()
+		}},
+		{"kill -9 and back at once", instance, func(_ context.Context, h hit) (int64, error) {
+			if err := h.i.Kill(); err != nil {
+				return 0, err
+			}
+			return 1, h.i.Start()
+		}},
+		{"graceful restart", instance, func(ctx context.Context, h hit) (int64, error) {
+			if err := h.i.Stop(stopLimit); err != nil {
+				return 1, err
+			}
+			h.hold(ctx, h.between(0, h.session))
+			return 1, h.i.Start()
+		}},
+		{"SIGSTOP, short", instance, func(ctx context.Context, h hit) (int64, error) {
+			return pause(ctx, h, h.between(100*time.Millisecond, h.session/2))
+		}},
+		{"SIGSTOP beyond the session", instance, func(ctx context.Context, h hit) (int64, error) {
+			return pause(ctx, h, h.session+h.between(0, 4*time.Second))
+		}},
+		{"cut links", instance, func(ctx context.Context, h hit) (int64, error) {
+			before := h.i.Link.Resets.Load()
+			h.i.Link.Cut()
+			h.hold(ctx, h.between(0, h.session*3/2))
+			h.i.Link.Heal()
+			return h.i.Link.Resets.Load() - before, nil
+		}},
+		{"stalled links", instance, func(ctx context.Context, h hit) (int64, error) {
+			before := h.i.Link.Delayed.Load()
+			h.i.Link.Stall()
+			h.hold(ctx, h.between(200*time.Millisecond, h.session+3*time.Second))
+			h.i.Link.Heal()
+			return h.i.Link.Delayed.Load() - before, nil
+		}},
+		{"half-open links", instance, func(ctx context.Context, h hit) (int64, error) {
+			before := h.i.Link.Swallowed.Load()
+			h.i.Link.Silence()
+			h.hold(ctx, h.between(200*time.Millisecond, h.session+3*time.Second))
+			h.i.Link.Heal()
+			return h.i.Link.Swallowed.Load() - before, nil
+		}},
+		{"slow links", instance, func(ctx context.Context, h hit) (int64, error) {
+			before := h.i.Link.Delayed.Load()
+			h.i.Link.Slow(h.between(10*time.Millisecond, 400*time.Millisecond))
+			h.hold(ctx, h.between(time.Second, 5*time.Second))
+			h.i.Link.Heal()
+			return h.i.Link.Delayed.Load() - before, nil
+		}},
+		{"lost acks", instance, func(ctx context.Context, h hit) (int64, error) {
+			before := h.i.Link.LostAcks.Load()
+			h.i.Link.LoseAcks(1 + h.rand.IntN(6))
+			h.hold(ctx, h.between(500*time.Millisecond, 3*time.Second))
+			h.i.Link.LoseAcks(0)
+			return h.i.Link.LostAcks.Load() - before, nil
+		}},
+		{"broker kill -9", broker, func(ctx context.Context, h hit) (int64, error) {
+			if err := h.cluster.Broker.Kill(); err != nil {
+				return 0, err
+			}
+			h.hold(ctx, h.between(0, 4*time.Second))
+			return 1, h.startBroker()
+		}},
+		{"broker restart", broker, func(ctx context.Context, h hit) (int64, error) {
+			if err := h.cluster.Broker.Stop(stopLimit); err != nil {
+				return 1, err
+			}
+			h.hold(ctx, h.between(0, 2*time.Second))
+			return 1, h.startBroker()
+		}},
+		{"broker SIGSTOP", broker, func(ctx context.Context, h hit) (int64, error) {
+			if err := h.cluster.Broker.Pause(); err != nil {
+				return 0, err
+			}
+			h.hold(ctx, h.between(200*time.Millisecond, h.session+2*time.Second))
+			return 1, h.cluster.Broker.Resume()
+		}},
+		{"all killed", all, func(ctx context.Context, h hit) (int64, error) {
+			var killed int64
+			for _, i := range h.cluster.Instances {
+				if err := i.Kill(); err != nil {
+					return killed, err
+				}
+				killed++
+			}
+			for _, i := range h.cluster.Instances {
+				h.hold(ctx, h.between(0, time.Second))
+				if err := i.Start(); err != nil {
+					return killed, err
+				}
+			}
+			return killed, nil
+		}},
+		{"rolling restart", all, func(ctx context.Context, h hit) (int64, error) {
+			var restarted int64
+			for _, i := range h.cluster.Instances {
+				if err := i.Stop(stopLimit); err != nil {
+					return restarted, err
+				}
+				restarted++
+				if err := i.Start(); err != nil {
+					return restarted, err
+				}
+				h.hold(ctx, h.between(0, 2*time.Second))
+			}
+			return restarted, nil
+		}},
+		{"full disk", instance, fullDisk},
+		{"damaged store", instance, damagedStore},
+		{"lost store", instance, func(ctx context.Context, h hit) (int64, error) {
+			if err := h.i.Kill(); err != nil {
+				return 0, err
+			}
+			if err := h.i.RemoveStore(); err != nil {
+				return 0, err
+			}
+			return 1, h.i.Start()
+		}},
+	}
+}
+
+func pause(ctx context.Context, h hit, d time.Duration) (int64, error) {
+	if err := h.i.Pause(); err != nil {
+		return 0, err
+	}
+	h.hold(ctx, d)
+	return 1, h.i.Resume()
+}
+
+// brokerLimit bounds the broker's start: it reads its data again.
+const brokerLimit = 20 * time.Second
+
+func (h hit) startBroker() error {
+	ctx, cancel := context.WithTimeout(context.Background(), brokerLimit)
+	defer cancel()
+	return h.cluster.Broker.Start(ctx)
+}
+
+func names() []string {
+	var list []string
+	for _, f := range faults() {
+		list = append(list, f.name)
+	}
+	return list
+}
+
+// choose returns the faults that were named, or all.
+func choose(only string) ([]fault, error) {
+	if only == "" {
+		return faults(), nil
+	}
+	byName := map[string]fault{}
+	for _, f := range faults() {
+		byName[f.name] = f
+	}
+	var list []fault
+	for _, name := range strings.Split(only, ",") {
+		f, ok := byName[strings.TrimSpace(name)]
+		if !ok {
+			return nil, fmt.Errorf("no fault is called %q; there are %s", name, strings.Join(names(), ", "))
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
