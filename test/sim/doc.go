@@ -11,12 +11,16 @@
 //
 //	config.go      what a run is
 //	world.go       a run from its beginning to its end
+//	lock.go        a mutex for fake time
 //	node.go        an instance and its lives: start, stop, crash, pause
 //	disk.go        the local disk of an instance, which outlives it
 //	writer.go      clients that write and read
+//	rooms.go       clients that make rooms and look things up
 //	subscriber.go  clients that follow
 //	plan.go        when which fault happens
 //	faults*.go     the faults
+//	deleting.go    an administrator who deletes records
+//	lives.go       an administrator who deletes the topics
 //	settle.go      after the faults: does everything open, complete, agree?
 //	log.go         the independent reader of the log
 //	report.go      what a run measured, and what is kept of one that failed

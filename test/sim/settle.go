@@ -155,6 +155,9 @@ func (w *world) walk(e *era, room domain.ChatRoomInfo) (all []domain.Message) {
 
 // directories: every instance lists all rooms, in one and the same order.
 func (w *world) directories(e *era) {
+	w.mu.Lock()
+	all := slices.Concat(e.rooms, e.created)
+	w.mu.Unlock()
 	lists := map[string][]string{}
 	err := w.eventually(30*time.Second, func() error {
 		lists = map[string][]string{}
@@ -174,7 +177,7 @@ func (w *world) directories(e *era) {
 			if err != nil {
 				errs = append(errs, err)
 			}
-			for _, room := range e.rooms {
+			for _, room := range all {
 				if !slices.Contains(names, room.ID.String()+" "+room.Name) {
 					errs = append(errs, fmt.Errorf("%s does not list %s", n.id, room.Name))
 				}

@@ -60,7 +60,8 @@ type world struct {
 
 // era is what happens within one life of the topics.
 type era struct {
-	rooms   []domain.ChatRoomInfo
+	rooms   []domain.ChatRoomInfo // that clients write to
+	created []domain.ChatRoomInfo // others; guarded by world.mu
 	history *check.History
 	lost    atomic.Bool // the topics are being deleted: nothing counts any more
 	ends    atomic.Pointer[map[uuid.UUID]domain.Serial]

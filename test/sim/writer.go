@@ -71,11 +71,18 @@ func (c *writer) run() {
 			c.attempt(c.fresh(), time.Duration(1+c.r.IntN(2000))*time.Millisecond)
 		case n < 96: // twice at once, through different instances
 			c.twins()
+		case n < 97:
+			c.create()
 		default: // a burst: several in one batch
 			c.burst()
 		}
-		if c.r.IntN(3) == 0 {
+		switch c.r.IntN(12) {
+		case 0, 1, 2, 3:
 			c.read()
+		case 4:
+			c.find()
+		case 5:
+			c.know(c.room)
 		}
 	}
 }
