@@ -64,7 +64,7 @@ func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
 			return herdResult{}, err
 		}
 	}
-	c.settle(2 * time.Second)
+	c.settle(10 * time.Second)
 	cursors, err := c.t.cursors(min(missed, 1000))
 	if err != nil {
 		return herdResult{}, err
@@ -88,7 +88,7 @@ func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
 	if live {
 		close(stop)
 		err = errors.Join(err, <-stopped)
-		c.settle(2 * time.Second)
+		c.settle(10 * time.Second)
 		c.measuring.Store(false)
 		r.liveP99 = c.each.quantile(.99)
 	}

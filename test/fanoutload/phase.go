@@ -47,7 +47,7 @@ func (c *crowd) run(p phase, seconds, size int) (result, error) {
 			return result{}, err
 		}
 	}
-	c.settle(time.Second)
+	c.settle(10 * time.Second)
 	acks.h, c.each, c.last = histogram{}, histogram{}, histogram{}
 	s0 := c.t.readStats()
 	frames, delivered, sequence, complete := c.frames.Load(), c.delivered.Load(), c.sequence.Load(), c.complete.Load()
@@ -83,15 +83,12 @@ func (c *crowd) run(p phase, seconds, size int) (result, error) {
 	}, nil
 }
 
-// settle waits until nothing comes for a tenth of d.
+// settle waits until everybody has every message, at most for d.
 func (c *crowd) settle(d time.Duration) {
-	for end := time.Now().Add(d); time.Now().Before(end); {
-		before := c.delivered.Load()
-		time.Sleep(d / 10)
-		if c.delivered.Load() == before {
-			return
-		}
+	for end := time.Now().Add(d); c.complete.Load() < c.sequence.Load() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
+	time.Sleep(200 * time.Millisecond)
 }
 
 func (c *crowd) atRate(rate, seconds, size int, writers []*writer, acks *ackTimes) error {

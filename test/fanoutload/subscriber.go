@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"log"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -208,8 +207,7 @@ func (c *crowd) answer(s *subscriber, op byte, p []byte, at int64, measuring boo
 	switch op {
 	case opPing:
 		_, _ = s.fd.Write(frame(opPong, p))
-	case opClose:
-		log.Printf("closed: %.80q", p)
+	case opClose: // counted when the socket ends
 	default:
 		n := s.scan(c.t, p, func(sent, sequence int64, inOrder int) {
 			switch {
@@ -230,7 +228,7 @@ func (c *crowd) answer(s *subscriber, op byte, p []byte, at int64, measuring boo
 				}
 			}
 		})
-		if n == 0 && c.t.isPing(p) {
+		if c.t.isPing(p) {
 			_, _ = s.fd.Write(frame(opText, c.t.pong))
 		}
 		return n

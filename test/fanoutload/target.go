@@ -59,7 +59,7 @@ func startChathome(program string) (*target, error) {
 	if err := t.start(); err != nil {
 		return nil, err
 	}
-	t.isPing = func(m []byte) bool { return bytes.Contains(m, []byte(`"type":"ping"`)) }
+	t.isPing = func(m []byte) bool { return len(m) < 64 && bytes.Contains(m, []byte(`"type":"ping"`)) }
 	t.subscribe = func(cursor string) [][2]string {
 		start := `"last":0`
 		if cursor != "" {
@@ -136,7 +136,9 @@ func startCentrifugo(program, dir string) (*target, error) {
 	if err := t.start(); err != nil {
 		return nil, err
 	}
-	t.isPing = func(m []byte) bool { return bytes.HasPrefix(m, []byte("{}")) }
+	t.isPing = func(m []byte) bool { // alone or behind others in one frame
+		return bytes.Equal(m, []byte("{}")) || bytes.HasSuffix(m, []byte("\n{}")) || bytes.Contains(m, []byte("\n{}\n")) || bytes.HasPrefix(m, []byte("{}\n"))
+	}
 	t.subscribe = func(string) [][2]string {
 		return [][2]string{
 			{`{"id":1,"connect":{}}`, `"connect":`},
