@@ -128,7 +128,7 @@ func (h *house) wrong(s *local.Store) (wrong string, failed error) {
 			if !fail(err) && !slices.Equal(page.Messages, r.messages) {
 				wrong = fmt.Sprintf("shard %d: %d messages of %d", i, len(page.Messages), len(r.messages))
 			}
-			for k := 0; k < len(r.messages); k += 3 {
+			for k := 0; k < len(r.messages); k += 13 { // each is slow under the race detector
 				m, ok, err := sh.Find(id, r.messages[k].User, r.messages[k].ClientID)
 				if !fail(err) && (!ok || m != r.messages[k]) {
 					wrong = fmt.Sprintf("shard %d: message %d not found by its id", i, r.messages[k].Serial)
