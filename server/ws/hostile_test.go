@@ -237,6 +237,19 @@ func TestHostile_ManyOperationsThatAreAbandonedUnread(t *testing.T) {
 	eventually(t, "it is cut", func() bool { return s.transport.Connections() == 0 })
 }
 
+// TestHostile_UpgradesWithoutInit: all are closed with 4408 (V-B4).
+func TestHostile_UpgradesWithoutInit(t *testing.T) {
+	s := newTestServer(t, tcp(t), Config{InitTimeout: 300 * time.Millisecond})
+	clients := make([]*client, 200)
+	for i := range clients {
+		clients[i] = s.dial(Subprotocol, nil)
+	}
+	for _, c := range clients {
+		c.want("closed 4408 Connection initialisation timeout")
+	}
+	eventually(t, "all are gone", func() bool { return s.transport.Connections() == 0 })
+}
+
 func TestLimits_ConnectionsAreTurnedAwayWithACodeOnWhichClientsRetry(t *testing.T) {
 	proxies, err := peers.ParseProxies([]string{"127.0.0.1"})
 	if err != nil {
