@@ -21,9 +21,6 @@ type Config struct {
 	Authenticate auth.Authenticate
 	// CheckOrigin says whether the page that a browser shows may open a socket. nil: the same host only.
 	CheckOrigin func(*http.Request) bool
-	// CheckText judges the text of each message before it is parsed. nil: broken UTF-8 and lone surrogates
-	// are refused.
-	CheckText func([]byte) error
 	// Proxies are believed about a client's address.
 	Proxies peers.Proxies
 	// Limiter bounds connections. nil: MaxConnections and MaxPerAddress make one.
@@ -105,9 +102,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.CheckOrigin == nil {
 		c.CheckOrigin = sameHost
-	}
-	if c.CheckText == nil {
-		c.CheckText = strictText
 	}
 	if c.Limiter == nil {
 		c.Limiter = peers.NewLimiter(c.MaxConnections, c.MaxPerAddress)

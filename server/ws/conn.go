@@ -121,7 +121,7 @@ func (c *conn) readMessage(kind websocket.MessageType, r io.Reader) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m, err := parse(b, c.t.cfg.CheckText)
+		m, err := parse(b)
 		if err != nil || kind != websocket.MessageText {
 			c.close(closeBadRequest, reasonInvalid)
 			return

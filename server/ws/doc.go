@@ -22,7 +22,7 @@
 //	conn.go       the reader, the end                wire.go     writing without waiting
 //	closing.go    close frames, deadlines, drain     frame.go    frames as bytes
 //	protocol.go   init, subscribe, complete          close.go    close codes, and what clients do after them
-//	operation.go  one operation as a sink            message.go  parsing, strict.go: honest text
+//	operation.go  one operation as a sink            message.go   what clients may say
 //
 // Lock order: conn.mu is never held while anything is written, and never together with another lock.
 package ws

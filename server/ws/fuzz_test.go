@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/chathome/chathome/graph"
 )
 
 // FuzzParse: whatever a client sends is refused, or it is a message whose parts are what the protocol says and
@@ -20,11 +18,7 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		strict := strictText(b)
-		if other := graph.CheckJSONText(b); (strict == nil) != (other == nil) && json.Valid(b) {
-			t.Fatalf("text: %v here, %v for HTTP", strict, other)
-		}
-		m, err := parse(b, strictText)
+		m, err := parse(b)
 		if err != nil {
 			return
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/chathome/chathome/graph"
 )
 
 // Types of messages (graphql-transport-ws, PROTOCOL.md of graphql-ws).
@@ -36,10 +38,9 @@ type message struct {
 var errInvalid = errors.New("invalid message")
 
 // parse takes one text message apart as strictly as graphql-ws does, and says no to anything else: the
-// connection is closed with 4400 then. checkText judges the JSON text as a whole before (DESIGN section 9:
-// lone surrogates and broken UTF-8 are refused, not replaced).
-func parse(b []byte, checkText func([]byte) error) (message, error) {
-	if err := checkText(b); err != nil {
+// connection is closed with 4400 then. So it is for text that Go's decoder would have to change.
+func parse(b []byte) (message, error) {
+	if err := graph.CheckJSONText(b); err != nil {
 		return message{}, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	// A map, because encoding/json matches a struct's names in any letter case.
