@@ -128,7 +128,7 @@ func errorCodes() (fs []*fault) {
 				case kmsg.JoinGroup, kmsg.SyncGroup:
 					w.fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: kerr.RebalanceInProgress, Count: 1})
 				}
-				if k.key == kmsg.LeaveGroup {
+				if k.key == kmsg.LeaveGroup || k.key == kmsg.FindCoordinator {
 					gracefulLeave(w, r, 100*time.Millisecond)
 				}
 				time.Sleep(time.Duration(100+r.IntN(900)) * time.Millisecond)

@@ -11,6 +11,7 @@ var (
 	seed    = flag.Uint64("seed", 0, "first seed; 0 draws one")
 	hours   = flag.Float64("hours", 1, "simulated hours, over all runs")
 	runs    = flag.Int("runs", 0, "number of runs; 0: one for each hour")
+	atLeast = flag.Duration("for", 0, "go on with further seeds for so long, in real time")
 	only    = flag.String("only", "", "inject only faults whose names contain this")
 	profile = flag.String("profile", "", "timeouts: defaults, smallest, wide; drawn from the seed if empty")
 	mode    = flag.String("mode", "", "plain, deleting, lives; drawn from the seed if empty")
@@ -31,7 +32,7 @@ func TestSim(t *testing.T) {
 	each := time.Duration(*hours * float64(time.Hour) / float64(n)).Round(time.Second)
 	fmt.Printf("seeds %d to %d, %v each\n", first, first+uint64(n)-1, each)
 	var reports []*Report
-	for i := range n {
+	for i, began := 0, time.Now(); i < n || time.Since(began) < *atLeast; i++ {
 		c := Draw(first+uint64(i), each)
 		c.Only, c.Out = *only, *out
 		if *profile != "" {
