@@ -21,7 +21,7 @@ RUN      ?= .
 TOOL := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test audit test-clients graphiql cluster demo sim bench bench-fanout fuzz generate fmt vet lint check clean kafka test-kafka
+.PHONY: help build run test audit test-clients graphiql cluster demo sim seeded bench bench-fanout fuzz generate fmt vet lint check clean kafka test-kafka
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ torture: build ## Break a cluster of processes in all ways there are (MINUTES=�
 
 sim: ## Simulate hours of faults in minutes (SEED=… HOURS=…)
 	go test -tags failpoints -count 1 -timeout 0 ./test/sim -run '^TestSim$$' -v -args -hours $(HOURS) $(if $(SEED),-seed $(SEED)) $(ARGS)
+
+seeded: ## Plant bugs one by one and see the simulation catch each (ARGS=…)
+	go run ./test/seeded $(ARGS)
 
 bench: ## Run benchmarks (PKG=… BENCH=… COUNT=…)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
