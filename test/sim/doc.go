@@ -24,4 +24,5 @@
 //	settle.go      after the faults: does everything open, complete, agree?
 //	log.go         the independent reader of the log
 //	report.go      what a run measured, and what is kept of one that failed
+//	ledger.go      sums over runs
 package sim

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,48 +69,6 @@ func (r *Report) Summary() string {
 	}
 	fmt.Fprintf(&b, "%v: %s; %d sends, %d messages, %d deliveries, %d reads, %d takeovers, %d handovers, %d void records; all open %v after the faults; %v of real time",
 		r.Config, verdict, r.Sends, r.Messages, r.Deliveries, r.Reads, r.Takeovers, r.Handovers, r.Void, r.Opened.Round(time.Millisecond), r.Took.Round(time.Millisecond))
-	return b.String()
-}
-
-// Ledger sums up runs in the line that docs/RELIABILITY.md keeps.
-func Ledger(rs []*Report) string {
-	var hours time.Duration
-	var sends, handovers, strikes, kinds, dirty int
-	bites := map[string]int{}
-	for _, r := range rs {
-		hours += r.Config.Duration
-		sends += r.Sends
-		handovers += r.Handovers
-		if !r.Clean() {
-			dirty++
-		}
-		for k, n := range r.Strikes {
-			strikes += n
-			bites[k] += r.Bites[k]
-		}
-	}
-	for _, n := range bites {
-		if n > 0 {
-			kinds++
-		}
-	}
-	return fmt.Sprintf("| simulation | seeds %d–%d | %.1f h | %d | %d | %d of %d kinds | %d |",
-		rs[0].Config.Seed, rs[len(rs)-1].Config.Seed, hours.Hours(), handovers, sends, strikes, kinds, dirty)
-}
-
-// Faults lists how often each kind struck and bit.
-func Faults(rs []*Report) string {
-	strikes, bites := map[string]int{}, map[string]int{}
-	for _, r := range rs {
-		for k, n := range r.Strikes {
-			strikes[k] += n
-			bites[k] += r.Bites[k]
-		}
-	}
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(strikes)) {
-		fmt.Fprintf(&b, "| %s | %d | %d |\n", k, strikes[k], bites[k])
-	}
 	return b.String()
 }
 

@@ -16,6 +16,7 @@ var (
 	profile = flag.String("profile", "", "timeouts: defaults, smallest, wide; drawn from the seed if empty")
 	mode    = flag.String("mode", "", "plain, deleting, lives; drawn from the seed if empty")
 	pace    = flag.Duration("pace", 0, "mean pause of a writer")
+	ledger  = flag.String("ledger", "", "file that reports are added to; the sum over all of it is printed")
 	out     = flag.String("out", "", "where to keep what is known of a failure")
 )
 
@@ -48,10 +49,24 @@ func TestSim(t *testing.T) {
 			Run(t, c, func(r *Report) {
 				reports = append(reports, r)
 				fmt.Println(r.Summary())
+				if *ledger != "" {
+					if err := r.AppendTo(*ledger); err != nil {
+						t.Error(err)
+					}
+				}
 			})
 		})
 	}
 	if len(reports) > 0 {
-		fmt.Printf("| fault | strikes | bites |\n|---|---|---|\n%s%s\n", Faults(reports), Ledger(reports))
+		fmt.Println(Ledger(reports))
 	}
+	if *ledger != "" {
+		all, err := ReadReports(*ledger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports = all
+		fmt.Printf("all of %s:\n%s\n", *ledger, Ledger(reports))
+	}
+	fmt.Printf("\n| fault | strikes | bites |\n|---|---|---|\n%s", Faults(reports))
 }
