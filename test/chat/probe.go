@@ -21,8 +21,9 @@ type Probe struct {
 	Rooms func() []uuid.UUID
 	// Every is the time between two questions; every eighth is a message to send, once and never again.
 	Every time.Duration
-	// Answered, if set, hears of each answer: err is nil for a good one.
-	Answered func(room uuid.UUID, asked, answered check.Time, err error)
+	// Answered, if set, hears of each answer to a read: err is nil for a good one. An answer to a message is no sign
+	// of ownership: it may rightly come later, when the log has told how the message ended.
+	Answered func(answered check.Time, err error)
 }
 
 // maxAsked bounds the questions that wait for an answer, below what a server allows on one connection.
@@ -89,19 +90,18 @@ func (p *Probe) ask(ctx context.Context, s *Socket, room uuid.UUID, n int) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	invoked := p.net.Clock()
-	var err error
 	if n%8 == 7 {
-		var out check.Send
-		out, err = send(ctx, s, room, p.name, fmt.Sprintf("%s-%d", p.name, n), "Is anybody there?")
+		out, _ := send(ctx, s, room, p.name, fmt.Sprintf("%s-%d", p.name, n), "Is anybody there?") // the outcome says it
 		out.Client, out.Instance, out.Invoked, out.Returned = p.name, p.url, invoked, p.net.Clock()
 		p.net.History.Sent(out)
-	} else {
-		var newest int64
-		if newest, err = look(ctx, s, room); err == nil {
-			p.net.History.Looked(check.Read{Client: p.name, Instance: p.url, Invoked: invoked, Returned: p.net.Clock(), Room: room, Newest: newest})
-		}
+		return
+	}
+	newest, err := look(ctx, s, room)
+	answered := p.net.Clock()
+	if err == nil {
+		p.net.History.Looked(check.Read{Client: p.name, Instance: p.url, Invoked: invoked, Returned: answered, Room: room, Newest: newest})
 	}
 	if p.Answered != nil {
-		p.Answered(room, invoked, p.net.Clock(), err)
+		p.Answered(answered, err)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,22 +42,34 @@ func fullDisk(ctx context.Context, h hit) (int64, error) {
 	if h.disk == "" {
 		return 0, errNoDisk
 	}
+	before, err := complaints(h.i.LogFile)
+	if err != nil {
+		return 0, err
+	}
 	ballast := filepath.Join(h.disk, "ballast")
 	f, err := os.OpenFile(ballast, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil && !errors.Is(err, syscall.ENOSPC) {
 		return 0, err
 	}
-	var bit int64
 	if err == nil {
 		block := make([]byte, 64<<10)
 		for size := len(block); size >= 512; {
 			if _, err = f.Write(block[:size]); err != nil {
-				size /= 2 // to the last bit
-				bit = 1
+				size /= 2 // to the last byte
 			}
 		}
 		f.Close()
 	}
-	h.hold(ctx, h.between(time.Second, 6*time.Second))
-	return bit, os.Remove(ballast)
+	h.hold(ctx, h.between(2*time.Second, 8*time.Second))
+	if err := os.Remove(ballast); err != nil {
+		return 0, err
+	}
+	after, err := complaints(h.i.LogFile)
+	return after - before, err
+}
+
+// complaints counts how often a store has met a full disk, as the log tells.
+func complaints(log string) (int64, error) {
+	b, err := os.ReadFile(log)
+	return int64(bytes.Count(b, []byte("no space left on device"))), err
 }
