@@ -16,6 +16,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -246,6 +248,31 @@ func TestHome_TopicsRecreatedWhileServing(t *testing.T) {
 		}
 		if m := sendAnywhere(t, info, "alice", "1", "new", a); m.Serial != 1 || m.Text != "new" {
 			t.Errorf("%+v", m)
+		}
+	})
+}
+
+// The messages topic cannot be prepared at first in the new life: once it can, the instance is ready, and does not say
+// for ever why it was not.
+func TestHome_ReadyAfterPreparingFailed(t *testing.T) {
+	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
+		a := join(t, c, "a").ready()
+		home := a.Home()
+		for _, topic := range []string{messages, "chathome.directory"} {
+			if err := c.DeleteTopic(topic); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Topic: messages, Err: kerr.PolicyViolation, Count: 3})
+		eventually(t, "another life", func() error {
+			if a.Home() == home {
+				return errors.New("still the old one")
+			}
+			return nil
+		})
+		a.ready()
+		if f.Hits() != 3 {
+			t.Errorf("the fault bit %d times", f.Hits())
 		}
 	})
 }

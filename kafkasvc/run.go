@@ -51,7 +51,7 @@ func (h *Home) serve(ctx context.Context) error {
 		Group:    h.cfg.GroupID, Topic: messagesTopic(h.cfg.TopicPrefix), Shards: life.Shards,
 		Instance: h.cfg.InstanceID, Held: h.held,
 		Timeouts: h.cfg.Timeouts, Clock: h.cfg.Clock, Coordinator: h.cluster, Log: h.lg,
-		Alarm: func(a membership.Alarm) { h.alarm(a.Kind.String()) },
+		Alarm: h.groupAlarm,
 	}, h)
 	if err != nil {
 		return err
@@ -150,6 +150,7 @@ func (h *Home) watchLife(ctx context.Context, first directory.Life) error {
 		if err := h.prepare(ctx, life.Shards); err != nil {
 			return err
 		}
+		h.status.Store(nil) // an attempt that failed has left its reason
 		h.life.set(true)
 		if err := h.life.waitEnd(ctx); err != nil {
 			return err
