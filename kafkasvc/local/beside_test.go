@@ -64,6 +64,58 @@ func TestShard_ReadsBesideCommits(t *testing.T) {
 	wg.Wait()
 }
 
+// TestFold_HoldsNothingWhileTheGuardWaits: a tenure's critical section may read, also while DropAll waits.
+func TestFold_HoldsNothingWhileTheGuardWaits(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	sh := s.Shard(1)
+	var l log
+	l.room(roomID(1), "hall")
+	f := sh.NewFold(local.Position{})
+	l.apply(t, f)
+	dropped := make(chan error)
+	err := f.Commit(func(commit func() error) error {
+		go func() { dropped <- s.DropAll() }()
+		if err := <-dropped; err != nil {
+			return err
+		}
+		if _, err := s.Shard(1).Position(); err != nil {
+			return err
+		}
+		return commit()
+	})
+	if !errors.Is(err, local.ErrStale) {
+		t.Errorf("got %v, want ErrStale", err)
+	}
+}
+
+func TestShard_ListsManyRooms(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	sh := s.Shard(1)
+	var l log
+	const n = 600
+	for i := range n {
+		l.room(roomID(i), fmt.Sprint(i))
+	}
+	f := sh.NewFold(local.Position{})
+	l.apply(t, f)
+	if err := f.Commit(nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, stop := range []int{1, 256, 257, n + 1} {
+		count := 0
+		if err := sh.EachRoom(func(info domain.ChatRoomInfo) bool {
+			if info.ID != roomID(count) || info.Name != fmt.Sprint(count) {
+				t.Errorf("room %d: %+v", count, info)
+			}
+			count++
+			_, ok, err := sh.Room(info.ID)
+			return count < stop && ok && err == nil
+		}); err != nil || count != min(stop, n) {
+			t.Errorf("%d rooms, %v", count, err)
+		}
+	}
+}
+
 // TestStore_ClosesBesideReaders: whoever comes late gets an error, nobody crashes.
 func TestStore_ClosesBesideReaders(t *testing.T) {
 	h := newHouse()

@@ -42,17 +42,42 @@ func (f *Fold) Commit(guard func(commit func() error) error) error {
 }
 
 func (f *Fold) commit(guard func(commit func() error) error) error {
-	db, release, err := f.sh.store.use(f.sh.epoch)
+	batch, err := f.build()
 	if err != nil {
 		return err
 	}
+	done := false
+	commit := func() error {
+		done = true
+		return f.write(batch)
+	}
+	if guard == nil {
+		return commit()
+	}
+	// The store is not held while guard waits for the tenure: whoever holds the tenure may be about to read.
+	err = guard(commit)
+	if done {
+		return err
+	}
+	if e := batch.Close(); err == nil {
+		err = cmp.Or(e, errNotCommitted)
+	}
+	return err
+}
+
+// build makes the batch. It is not bound to the database staying open.
+func (f *Fold) build() (*pebble.Batch, error) {
+	db, release, err := f.sh.store.use(f.sh.epoch)
+	if err != nil {
+		return nil, err
+	}
 	defer release()
 	if len(f.pending.text) > 1<<30 {
-		return errFoldTooLarge
+		return nil, errFoldTooLarge
 	}
 	if f.pos.Empty() {
 		if f.pos.build, err = drawBuild(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	f.pos.Hash = record.Hash(f.last)
@@ -60,29 +85,24 @@ func (f *Fold) commit(guard func(commit func() error) error) error {
 	f.pending.sort()
 	f.writePosition(batch)
 	f.pending.write(f.sh, batch)
-	committed := false
-	commit := func() error {
-		committed = true
-		if drops, _, _ := f.sh.state.get(); drops != f.drops {
-			return errors.Join(ErrStale, batch.Close())
-		}
-		if err := db.apply(batch); err != nil {
-			return fmt.Errorf("commit shard %d: %w", f.sh.id, err)
-		}
-		f.sh.state.committed(f.pos.Next)
-		return nil
+	return batch, nil
+}
+
+// write hands the batch to Pebble, if the data that it continues are still there.
+func (f *Fold) write(batch *pebble.Batch) error {
+	db, release, err := f.sh.store.use(f.sh.epoch)
+	if err != nil {
+		return errors.Join(err, batch.Close())
 	}
-	if guard == nil {
-		return commit()
+	defer release()
+	if drops, _, _ := f.sh.state.get(); drops != f.drops {
+		return errors.Join(ErrStale, batch.Close())
 	}
-	err = guard(commit)
-	if committed {
-		return err
+	if err := db.apply(batch); err != nil {
+		return fmt.Errorf("commit shard %d: %w", f.sh.id, err)
 	}
-	if e := batch.Close(); err == nil {
-		err = cmp.Or(e, errNotCommitted)
-	}
-	return err
+	f.sh.state.committed(f.pos.Next)
+	return nil
 }
 
 // errFoldTooLarge: the caller never committed. Positions in the buffers have 32 bits.

@@ -122,31 +122,53 @@ func (sh *Shard) room(db *database, id *uuid.UUID) (state roomState, ok bool, er
 	return state, err == nil, err
 }
 
-// EachRoom calls visit with every room in order of id, until it answers false. visit must not call Close or DropAll
-// of the store.
+// EachRoom calls visit with every room in order of id, until it answers false. Rooms that are created meanwhile may
+// or may not be among them.
 func (sh *Shard) EachRoom(visit func(domain.ChatRoomInfo) bool) error {
+	from := appendShardKey(nil, sh.id, tableName)
+	for {
+		rooms, err := sh.someRooms(from)
+		if err != nil {
+			return err
+		}
+		for _, info := range rooms {
+			if !visit(info) {
+				return nil
+			}
+		}
+		if len(rooms) < roomsAtOnce {
+			return nil
+		}
+		last := rooms[len(rooms)-1].ID
+		from = append(appendRoomKey(from[:0], sh.id, tableName, &last), 0)
+	}
+}
+
+// roomsAtOnce: visit is called with nothing of the store held, so that it may use the store.
+const roomsAtOnce = 256
+
+func (sh *Shard) someRooms(from []byte) (rooms []domain.ChatRoomInfo, err error) {
 	db, release, err := sh.store.use(sh.epoch)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer release()
-	it, err := db.NewIter(&pebble.IterOptions{
-		LowerBound: appendShardKey(nil, sh.id, tableName),
-		UpperBound: appendShardKey(nil, sh.id, tableName+1),
-	})
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: appendShardKey(nil, sh.id, tableName+1)})
 	if err := db.check(err); err != nil {
-		return err
+		return nil, err
 	}
-	for ok := it.First(); ok && err == nil; ok = it.Next() {
+	for ok := it.First(); ok && len(rooms) < roomsAtOnce && err == nil; ok = it.Next() {
 		var info domain.ChatRoomInfo
-		if info, err = sh.nameRow(it.Key(), it.Value()); err == nil && !visit(info) {
-			break
-		}
+		info, err = sh.nameRow(it.Key(), it.Value())
+		rooms = append(rooms, info)
 	}
-	if e := db.check(it.Close()); err == nil {
+	if e := db.check(it.Close()); e != nil {
 		err = e
 	}
-	return err
+	if err != nil {
+		return nil, err
+	}
+	return rooms, nil
 }
 
 func (sh *Shard) nameRow(key, value []byte) (domain.ChatRoomInfo, error) {

@@ -55,7 +55,8 @@ type Store struct {
 	id   string
 
 	// mu guards db against being closed under a reader. It is held in read mode during every operation on db, and
-	// in write mode only by Close and DropAll. It is the first lock where more than one is taken.
+	// in write mode only by Close and DropAll. No code of a caller runs under it, and none of this package takes
+	// it twice: a second reader waits behind a waiting writer. Of the locks here it is taken first.
 	mu     sync.RWMutex
 	db     *database // nil: closed, or DropAll failed
 	closed bool
