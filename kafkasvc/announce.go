@@ -71,8 +71,3 @@ func (h *Home) announceAgain() {
 		h.announceLater(s.id)
 	}
 }
-
-func (h *Home) directoryAlarm(a directory.Alarm) {
-	h.lg.Error("the directory found something that should not be", "what", string(a.Kind), "shard", int(a.Shard), "have", a.Have, "want", a.Want)
-	h.alarm(string(a.Kind))
-}

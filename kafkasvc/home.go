@@ -269,10 +269,4 @@ func (c *Counters) seen(v local.Verdict) {
 // Counters are this home's.
 func (h *Home) Counters() *Counters { return &h.counts }
 
-func (h *Home) alarm(kind string) {
-	n, _ := h.counts.Alarms.LoadOrStore(kind, new(atomic.Int64))
-	n.(*atomic.Int64).Add(1)
-	h.cfg.Alarm(kind)
-}
-
 const progressInterval = 250 * time.Millisecond

@@ -43,6 +43,7 @@ type loader struct {
 	alarm  func(kind string)
 	count  func(local.Verdict)
 	rooms  bool // rooms were created in what was loaded
+	alien  int  // records in what was loaded that are none of ours
 }
 
 // stale says why local data cannot be the start of loading; "" if they can (DESIGN section 7). What lies at
@@ -72,6 +73,9 @@ func (l *loader) load(ctx context.Context, takeover domain.Offset) (*local.Fold,
 	for attempt := 0; ; attempt++ {
 		f, again, err := l.try(ctx, r, takeover)
 		if err == nil {
+			if l.alien > 0 {
+				l.lg.Warn("the log holds records that this program does not know: of another program, or of a newer version of this one; they were skipped", "records", l.alien)
+			}
 			return f, nil
 		}
 		if ctx.Err() != nil {
@@ -270,7 +274,11 @@ func (l *loader) fold(f *local.Fold, full <-chan *chunk, empty chan<- *chunk, ta
 	for c := range full {
 		from := 0
 		for i, end := range c.ends {
-			l.count(f.Apply(c.first+domain.Offset(i), c.values[from:end], &v))
+			verdict := f.Apply(c.first+domain.Offset(i), c.values[from:end], &v)
+			l.count(verdict)
+			if verdict == local.Rubbish || verdict == local.UnknownKind {
+				l.alien++
+			}
 			l.rooms = l.rooms || v.Kind == record.KindChatRoomCreated
 			from = end
 		}
