@@ -5,44 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/chathome/chathome/test/check"
 )
-
-// Net is the instances that clients know, and the run that they take part in.
-type Net struct {
-	History *check.History
-	Clock   func() check.Time // of the run
-
-	mu   sync.Mutex
-	urls []string
-}
-
-// NewNet begins a run.
-func NewNet(h *check.History) *Net {
-	began := time.Now()
-	return &Net{History: h, Clock: func() check.Time { return time.Since(began) }}
-}
-
-// Know replaces the list of instances.
-func (n *Net) Know(urls ...string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.urls = append([]string(nil), urls...)
-}
-
-func (n *Net) any() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if len(n.urls) == 0 {
-		return ""
-	}
-	return n.urls[rand.IntN(len(n.urls))]
-}
 
 // line is a client's connection to whatever instance serves a room, as far as it knows.
 type line struct {
@@ -78,6 +46,7 @@ func (l *line) get(ctx context.Context) (*Socket, error) {
 		return nil, err
 	}
 	l.socket = s
+	l.net.opened(s)
 	return s, nil
 }
 

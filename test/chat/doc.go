@@ -2,6 +2,6 @@
 // everything that it sends and gets for the judge (package check). The demo, the torture harness and the tests on
 // real brokers drive a cluster with it.
 //
-// socket.go is one graphql-transport-ws connection, api.go the operations, chatter.go who sends and reads,
+// net.go is the run and what breaks between clients and instances, socket.go one graphql-transport-ws connection, api.go the operations, chatter.go who sends and reads,
 // follower.go who subscribes.
 package chat

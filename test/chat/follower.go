@@ -36,7 +36,10 @@ func (f *Follower) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		s, err := f.line.get(ctx)
 		if err == nil {
-			err = s.Run(ctx, followQuery, map[string]any{"id": f.room, "after": f.cursor}, f.event)
+			err = s.Run(ctx, followQuery, map[string]any{"id": f.room, "after": f.cursor}, func(r Result) error {
+				f.line.net.wait(ctx)
+				return f.event(r)
+			})
 			f.Resumes.Add(1)
 		}
 		if err == nil {

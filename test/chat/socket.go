@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,7 +19,8 @@ import (
 // Socket is one connection by graphql-transport-ws
 // (https://github.com/enisdenjo/graphql-ws/blob/master/PROTOCOL.md).
 type Socket struct {
-	ws *websocket.Conn
+	ws  *websocket.Conn
+	tcp *net.TCPConn
 
 	mu   sync.Mutex
 	next int
@@ -72,12 +75,21 @@ const maxFrame = 32 << 20
 // Dial connects to the instance at baseURL (http://host:port) and waits for its acknowledgement.
 func Dial(ctx context.Context, baseURL string) (*Socket, error) {
 	url := "ws" + strings.TrimPrefix(baseURL, "http") + "/graphql"
-	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+	s := &Socket{ops: map[string]chan message{}, done: make(chan struct{})}
+	// A transport for each: to know the connection underneath.
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		s.tcp, _ = conn.(*net.TCPConn)
+		return conn, err
+	}}
+	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{
+		Subprotocols: []string{"graphql-transport-ws"}, HTTPClient: &http.Client{Transport: transport},
+	})
 	if err != nil {
 		return nil, fmt.Errorf("dial %s: %w", baseURL, err)
 	}
 	ws.SetReadLimit(maxFrame)
-	s := &Socket{ws: ws, ops: map[string]chan message{}, done: make(chan struct{})}
+	s.ws = ws
 	var ack message
 	if err := wsjson.Write(ctx, ws, message{Type: "connection_init"}); err == nil {
 		err = wsjson.Read(ctx, ws, &ack)
@@ -138,6 +150,14 @@ func (s *Socket) end(err error) {
 
 // Close ends the connection at once.
 func (s *Socket) Close() { s.end(errors.New("closed by the client")) }
+
+// Reset ends the connection as a network does that breaks: with a TCP reset, whatever is under way.
+func (s *Socket) Reset() {
+	if s.tcp != nil {
+		_ = s.tcp.SetLinger(0)
+		_ = s.tcp.Close()
+	}
+}
 
 // Ended is closed when the connection is gone.
 func (s *Socket) Ended() <-chan struct{} { return s.done }

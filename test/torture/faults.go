@@ -23,6 +23,8 @@ const (
 	instance target = iota // one instance, for itself
 	broker                 // the broker
 	all                    // the cluster
+	clients                // the clients
+	topic                  // the log
 )
 
 // hit is one use of a fault.
@@ -160,6 +162,21 @@ func faults() []fault {
 			}
 			return restarted, nil
 		}},
+		{"clients' connections reset", clients, func(ctx context.Context, h hit) (bit int64, err error) {
+			for range 1 + h.rand.IntN(20) {
+				bit += h.net.Reset(1 + h.rand.IntN(4))
+				h.hold(ctx, h.between(0, 300*time.Millisecond))
+			}
+			return bit, nil
+		}},
+		{"subscribers that do not read", clients, func(ctx context.Context, h hit) (int64, error) {
+			d := h.between(time.Second, 8*time.Second)
+			h.net.Hold(d)
+			h.hold(ctx, d)
+			h.net.Hold(0)
+			return 1, nil
+		}},
+		{"foreign records", topic, foreign},
 		{"full disk", instance, fullDisk},
 		{"damaged store", instance, damagedStore},
 		{"lost store", instance, func(ctx context.Context, h hit) (int64, error) {

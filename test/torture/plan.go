@@ -17,14 +17,15 @@ type plan struct {
 	rand  *rand.Rand
 	kinds []fault
 	bag   []fault
-	busy  map[string]bool // instances, and "broker"
+	busy  map[string]bool // instances, and the others that faults are on
 }
 
 func newPlan(seed uint64, kinds []fault) *plan {
 	return &plan{rand: rand.New(rand.NewPCG(seed, 3)), kinds: kinds, busy: map[string]bool{}}
 }
 
-const theBroker = "broker"
+// What faults are on, beside instances.
+const theBroker, theClients, theLog, everything = "broker", "clients", "log", "all"
 
 // next takes a fault whose target is free, and the target: -1 for none. free gives it back.
 func (p *plan) next(instances []string) (f fault, i int, free func(), ok bool) {
@@ -42,6 +43,10 @@ func (p *plan) next(instances []string) (f fault, i int, free func(), ok bool) {
 			takes = []string{theBroker}
 		case all:
 			takes = append(append(takes, instances...), theBroker)
+		case clients:
+			takes = []string{theClients}
+		case topic:
+			takes = []string{theLog}
 		default:
 			i = p.rand.IntN(len(instances))
 			if f.name == "full disk" {
@@ -94,11 +99,9 @@ func (r *round) breaking(ctx context.Context) {
 					h.hold(ctx, 100*time.Millisecond)
 					continue
 				}
-				on := theBroker
+				on := map[target]string{broker: theBroker, clients: theClients, topic: theLog, all: everything}[f.target]
 				if n >= 0 {
 					h.i, on = r.cluster.Instances[n], names[n]
-				} else if f.target == all {
-					on = "all"
 				}
 				r.note("%s on %s", f.name, on)
 				began := time.Now()

@@ -160,18 +160,21 @@ func (s *sum) add(r *round) {
 	}
 }
 
-// table lists the faults, with those that never bit.
-func (s *sum) table(kinds []fault) {
+// table lists the faults, with those that never bit; all says that there are none.
+func (s *sum) table(kinds []fault) (all bool) {
+	all = true
 	fmt.Printf("\n%-28s %6s %8s\n", "fault", "used", "bit")
 	for _, f := range kinds {
 		about := ""
 		if s.skipped[f.name] {
 			about = "  not covered here"
 		} else if s.bits[f.name] == 0 {
-			about = "  NEVER BIT: too short a run"
+			about = "  never bit"
+			all = false
 		}
 		fmt.Printf("%-28s %6d %8d%s\n", f.name, s.used[f.name], s.bits[f.name], about)
 	}
+	return all
 }
 
 // ledger is the line for docs/RELIABILITY.md: date, what, real time, operations, messages, handovers, faults, anomalies.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -31,6 +30,7 @@ type round struct {
 	session time.Duration
 	cluster *cluster.Cluster
 	net     *chat.Net
+	crowd   *traffic.Traffic
 	plan    *plan
 	disk    string // where the small disk is mounted, if it is
 	kept    string // where everything lies
@@ -136,7 +136,7 @@ func (r *round) run(ctx context.Context) (err error) {
 	r.bits, r.used, r.skipped = map[string]int64{}, map[string]int64{}, map[string]bool{}
 	r.plan = newPlan(r.seed, r.kinds)
 	list := settings()
-	r.setting = list[rand.New(rand.NewPCG(r.seed, 4)).IntN(len(list))]
+	r.setting = list[r.seed%uint64(len(list))] // in turn: rounds have seeds in a row
 	r.session = r.setting.session
 	if r.kept, err = filepath.Abs(filepath.Join(r.o.out, fmt.Sprintf("seed-%d-%s", r.seed, time.Now().Format("150405")))); err != nil {
 		return err
@@ -176,6 +176,7 @@ func (r *round) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.crowd = crowd
 	r.note("%s; the crowd is in", r.setting.name)
 	breaking, cancel := context.WithTimeout(ctx, r.length)
 	defer cancel()
@@ -188,7 +189,7 @@ func (r *round) run(ctx context.Context) (err error) {
 	r.breaking(breaking)
 	unwatch()
 	<-watched
-	return r.end(living, crowd)
+	return r.end(living)
 }
 
 // watch looks for processes that end by themselves.
@@ -211,7 +212,7 @@ func (r *round) watch(ctx context.Context) {
 }
 
 // end heals, waits and judges.
-func (r *round) end(ctx context.Context, crowd *traffic.Traffic) error {
+func (r *round) end(ctx context.Context) error {
 	r.note("healed; no more faults")
 	for _, i := range r.cluster.Instances {
 		if !i.Running() {
@@ -224,16 +225,16 @@ func (r *round) end(ctx context.Context, crowd *traffic.Traffic) error {
 		r.fail("stuck: %v", err)
 	}
 	r.note("all are ready")
-	crowd.Quiet(answerLimit)
+	r.crowd.Quiet(answerLimit)
 	settling, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	if err := crowd.Settle(settling); err != nil {
+	if err := r.crowd.Settle(settling); err != nil {
 		r.fail("stuck: %v", err)
 	}
 	reading, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	var err error
-	if r.verdict, err = crowd.Judge(reading, r.cluster.Brokers()); err != nil {
+	if r.verdict, err = r.crowd.Judge(reading, r.cluster.Brokers()); err != nil {
 		return err
 	}
 	r.second = linear.Check(r.net.History, judgeLimit)
