@@ -72,7 +72,7 @@ func (c *Cluster) EnsureTopic(ctx context.Context, spec TopicSpec) error {
 func (c *Cluster) createTopic(ctx context.Context, spec TopicSpec) error {
 	if n, err := c.PartitionCount(ctx, spec.Name); err == nil && n > 0 {
 		return nil // ask for the right to create topics only where it is needed
-	} else if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) {
+	} else if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) && !errors.Is(err, kafka.LeaderNotAvailable) {
 		return err
 	}
 	settings := spec.settings()
@@ -163,7 +163,9 @@ func (c *Cluster) freshTopic(ctx context.Context, topic string) (*topicRoute, er
 	if err != nil {
 		return nil, err
 	}
-	if t.err != 0 && t.err != kafka.LeaderNotAvailable {
+	// Without a leader for one of them, partitions are listed all the same. Where none is, the broker does not know
+	// the topic yet: that says nothing of how many there are.
+	if t.err != 0 && (t.err != kafka.LeaderNotAvailable || len(t.partitions) == 0) {
 		return nil, fmt.Errorf("topic %s: %w", topic, t.err)
 	}
 	return t, nil

@@ -105,6 +105,29 @@ func TestPartitionCount_SeesGrowth(t *testing.T) {
 	})
 }
 
+// A broker that answers for a moment that the topic has no leader, and lists no partition, does not say that it has
+// none: to refuse to run would be for ever.
+func TestCheck_AbsentLeaderIsNoPartitionCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, c := cluster3(t)
+		if err := c.EnsureTopic(t.Context(), spec("new")); err != nil {
+			t.Fatal(err)
+		}
+		f := k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "new", Err: kerr.LeaderNotAvailable, Count: -1})
+		if n, err := c.PartitionCount(within(t, 5*time.Second), "new"); !errors.Is(err, kafka.LeaderNotAvailable) {
+			t.Errorf("%d partitions, %v", n, err)
+		}
+		found, err := c.Check(within(t, 5*time.Second), kafkalog.Requirements{Topics: []kafkalog.TopicSpec{spec("new")}})
+		if err == nil || len(found) > 0 {
+			t.Errorf("%v, %v", found, err)
+		}
+		f.Remove()
+		if n, err := c.PartitionCount(within(t, 5*time.Second), "new"); n != 4 || err != nil {
+			t.Errorf("afterwards: %d partitions, %v", n, err)
+		}
+	})
+}
+
 func TestCheck_NamesEveryFaultAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, c := cluster3(t, kfake.BrokerConfigs(map[string]string{
