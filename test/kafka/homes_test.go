@@ -46,6 +46,12 @@ type instance struct {
 // join starts an instance with a link of its own.
 func join(t *testing.T, c *kafka.Cluster, prefix, id string, change ...func(*kafkasvc.Config)) *instance {
 	t.Helper()
+	return newborn(t, c, prefix, id, change...).run()
+}
+
+// newborn is an instance that does not run yet.
+func newborn(t *testing.T, c *kafka.Cluster, prefix, id string, change ...func(*kafkasvc.Config)) *instance {
+	t.Helper()
 	in := &instance{t: t, cluster: c, link: kafkatest.Outside(c.Addrs()...).Link, log: &logLines{}, done: make(chan struct{})}
 	in.cfg = kafkasvc.Config{
 		Brokers: c.Addrs(), Dial: in.link.Dial, Shards: 4, InstanceID: id, AdvertisedURL: "http://" + id,
@@ -65,16 +71,20 @@ func join(t *testing.T, c *kafka.Cluster, prefix, id string, change ...func(*kaf
 		t.Fatal(err)
 	}
 	in.house = h
+	return in
+}
+
+func (in *instance) run() *instance {
 	ctx, cancel := context.WithCancel(context.Background())
 	in.stop = cancel
 	go func() {
 		defer close(in.done)
-		in.err = errors.Join(h.Run(ctx), h.Close())
+		in.err = errors.Join(in.house.Run(ctx), in.house.Close())
 	}()
-	t.Cleanup(func() {
+	in.t.Cleanup(func() {
 		in.end()
-		if t.Failed() {
-			t.Logf("log of instance %s:\n%s", id, in.log)
+		if in.t.Failed() {
+			in.t.Logf("log of instance %s:\n%s", in.cfg.InstanceID, in.log)
 		}
 	})
 	return in
