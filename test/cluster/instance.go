@@ -57,10 +57,9 @@ func (i *Instance) Ready(ctx context.Context) (ready bool, why string) {
 
 // WaitReady waits until it is ready, or ends, or ctx ends.
 func (i *Instance) WaitReady(ctx context.Context) error {
-	why := ""
 	for {
-		var ready bool
-		if ready, why = i.Ready(ctx); ready {
+		ready, why := i.Ready(ctx)
+		if ready {
 			return nil
 		}
 		select {

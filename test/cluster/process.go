@@ -134,7 +134,7 @@ func (p *Process) Pause() error {
 	for range 200 {
 		time.Sleep(5 * time.Millisecond)
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-		if err != nil { // not Linux: nobody to ask
+		if errors.Is(err, os.ErrNotExist) { // not Linux: nobody to ask
 			time.Sleep(50 * time.Millisecond)
 			return nil
 		}

@@ -121,12 +121,15 @@ func (a *answers) tell(t check.Time) {
 		all = append(all, said{at, false})
 	}
 	slices.SortFunc(all, func(x, y said) int { return cmp.Compare(x.at, y.at) })
-	for i, n := 0, 0; i < len(all); i = n {
-		for n = i; n < len(all) && all[n].good == all[i].good; n++ {
+	for len(all) > 0 {
+		run := slices.IndexFunc(all, func(s said) bool { return s.good != all[0].good })
+		if run < 0 {
+			run = len(all)
 		}
-		if all[n-1].at >= t {
-			fmt.Printf("    %v to %v: %d good: %v\n", all[i].at, all[n-1].at, n-i, all[i].good)
+		if all[run-1].at >= t {
+			fmt.Printf("    %v to %v: %d good: %v\n", all[0].at, all[run-1].at, run, all[0].good)
 		}
+		all = all[run:]
 	}
 }
 
