@@ -323,3 +323,34 @@ func TestDependencies_AreExplained(t *testing.T) {
 		}
 	}
 }
+
+// Links within the documents lead to files that are there.
+func TestDocuments_LinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	documents := []string{"README.md", "CHANGELOG.md"}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".md") {
+			rel, _ := filepath.Rel(root, name)
+			documents = append(documents, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range documents {
+		text, err := os.ReadFile(filepath.Join(root, document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
+			target := match[1]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(document), target)); err != nil {
+				t.Errorf("%s links to %s, which is not there", document, target)
+			}
+		}
+	}
+}
