@@ -21,6 +21,7 @@ import (
 
 	"github.com/chathome/chathome/test/chat"
 	"github.com/chathome/chathome/test/check"
+	"github.com/chathome/chathome/test/check/linear"
 	"github.com/chathome/chathome/test/cluster"
 	"github.com/chathome/chathome/test/corpus"
 	"github.com/chathome/chathome/test/traffic"
@@ -74,6 +75,7 @@ const (
 	answerLimit = 30 * time.Second // for writers to learn the end of their last message
 	settleLimit = 60 * time.Second
 	stopLimit   = 15 * time.Second
+	judgeLimit  = 30 * time.Second // for a part of a room
 )
 
 // run returns whether the verdict is clean. An error is about the demo itself.
@@ -151,16 +153,17 @@ func run(o options) (clean bool, err error) {
 	if judged != nil {
 		return false, errors.Join(settled, judged, stopped)
 	}
-	return tell(o, verdict, append(view.faults(), settled, stopped))
+	return tell(o, verdict, linear.Check(net.History, judgeLimit), append(view.faults(), settled, stopped))
 }
 
 // tell prints the verdict.
-func tell(o options, v *check.Verdict, faults []error) (clean bool, err error) {
+func tell(o options, v *check.Verdict, second *linear.Result, faults []error) (clean bool, err error) {
 	fmt.Println()
 	if _, err := v.WriteTo(os.Stdout); err != nil {
 		return false, err
 	}
-	clean = v.Clean()
+	fmt.Println(second)
+	clean = v.Clean() && second.Clean()
 	for _, err := range faults {
 		if err != nil {
 			clean = false
