@@ -20,8 +20,6 @@
 #define B 1
 #define NONE 2
 #define other(i) (1 - (i))
-#define name(i) (65 + (i))    /* A, B, and C for a process that has died */
-#define letter(m) (120 + (m)) /* the messages 0 and 1 are called x and y: these are their client ids */
 
 /* ---- The log ----------------------------------------------------------------------------------------------------
  *
@@ -85,7 +83,7 @@ Request net[NET];
 
 typedef Instance {
 	unsigned phase : 3;
-	bit lease;         /* membership/lease.go: Valid */
+	bit lease;         /* while OPEN: membership/lease.go: Valid */
 	unsigned next : 4; /* local store: the offset behind the last record applied (local.Position) */
 	unsigned x : 2;    /* local store: serial of x; 0: not there */
 	unsigned y : 2;
@@ -104,15 +102,20 @@ unsigned owner : 2 = NONE; /* what the group's coordinator believes */
 
 /* Scratch variables: 0 between steps. */
 byte k, r, m, s, f, g, o, foldX, foldY, hits, fenced, cut, until, low;
+int one, two;
 
-/* How much of the log was summed up. Only counterexamples know it, to tell offsets as they were: -DREPLAY. */
+/* What tidy.pml has renamed. Only counterexamples (-DREPLAY) know, to tell names and offsets as they were. */
 #ifdef REPLAY
-byte passed;
-#define PASSED passed
+byte passed, renamed, relettered;
+#define NOTE(variable, value) variable = value
 #else
 #define passed 0
-#define PASSED low
+#define renamed 0
+#define relettered 0
+#define NOTE(variable, value) low = low
 #endif
+#define name(i) ((i) == DEAD -> 'Z' : 'A' + ((i) ^ renamed))   /* Z: a process that has died */
+#define letter(m) ('x' + ((m) ^ relettered)) /* the two messages: x and y are their client ids */
 
 #include "properties.pml"
 #include "tidy.pml"

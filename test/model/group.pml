@@ -17,9 +17,18 @@ inline endTenure(i) {
 	forget(i)
 }
 
+/* The group learns sooner or later that i has left; nothing depends on when. */
+inline leave(i) {
+	if
+	:: owner == i -> owner = NONE
+	:: else
+	fi
+}
+
 /* The process dies and starts anew. What is under way stays under way. */
 inline die(i) {
-	inst[i].phase = IDLE; inst[i].lease = 0;
+	inst[i].phase = IDLE;
+	leave(i);
 	g = 0;
 	do
 	:: g < NET ->
@@ -63,19 +72,19 @@ inline die(i) {
 
 inline membership(i) {
 	if
-	/* Home.Assigned. The first good heartbeat makes the lease valid. */
+	/* Home.Assigned. */
 	:: owner == NONE && inst[i].phase == IDLE -> d_step {
-		owner = i; inst[i].phase = TAKING; inst[i].lease = 1;
+		owner = i; inst[i].phase = TAKING;
 		printf("the group assigns the shard to %c\n", name(i));
 		tidy()
 	}
 
 	/* Home.Revoked, by the group's wish, at a stop, or when an instance notices late. The gate is locked at once. */
 	:: inGeneration(i) -> d_step {
-		inst[i].lease = 0;
 		printf("%c locks its gate: its generation is over\n", name(i));
+		leave(i);
 		if
-		:: inst[i].phase == OPEN && waiting(i) -> inst[i].phase = DRAIN
+		:: inst[i].phase == OPEN && waiting(i) -> inst[i].phase = DRAIN; inst[i].lease = 0
 		:: else -> inst[i].phase = IDLE; endTenure(i)
 		fi;
 		tidy()
@@ -92,20 +101,20 @@ inline membership(i) {
 		printf("the lease of %c lapses: it is paused, or cut off\n", name(i));
 		tidy()
 	}
-	:: owner == i && inGeneration(i) && !inst[i].lease -> d_step {
+	:: owner == i && inst[i].phase == OPEN && !inst[i].lease -> d_step {
 		inst[i].lease = 1;
 		printf("a heartbeat of %c succeeds: its lease is valid\n", name(i));
 		tidy()
 	}
 
-	/* It has left, or its session is over. */
+	/* Its session is over: it was silent for so long that its lease has ended. */
 #ifdef LEASE_TOO_LONG
 	:: owner == i -> d_step {
 #else
 	:: owner == i && !inst[i].lease -> d_step {
 #endif
 		owner = NONE;
-		printf("the group takes the shard from %c\n", name(i));
+		printf("the group gives %c up\n", name(i));
 		tidy()
 	}
 

@@ -57,6 +57,7 @@ inline loadAndOpen(i, k_) {
 	assert(log[net[k_].landed] == TAKEOVER(i));
 	printf("%c hears that its takeover landed at %d, loads up to it and opens\n", name(i), passed + net[k_].landed);
 	inst[i].phase = OPEN;
+	inst[i].lease = (owner == i); /* heartbeats succeed as long as the group has not given it up */
 #ifdef OPEN_EARLY
 	inst[i].next = net[k_].landed + 1;
 #else
@@ -233,7 +234,7 @@ proctype Keeper(bit i) {
 
 	:: d_step { /* keeper.go: run. Fenced; a heartbeat sent after that succeeds */
 		inst[i].phase == FENCED && owner == i ->
-		inst[i].phase = TAKING; inst[i].lease = 1;
+		inst[i].phase = TAKING;
 		printf("%c asks the group, is still the owner, and takes over again\n", name(i));
 		tidy()
 	}
