@@ -2,6 +2,7 @@
 # The specifications' own tests against a server of its own: test/audit/run.sh PROGRAM
 set -uo pipefail
 program=$(realpath "$1")
+export PROGRAM=$program # for audits that stop a server
 cd "$(dirname "$0")"
 for need in node npm curl; do
 	command -v "$need" >/dev/null || { echo "audit: $need is missing" >&2; exit 2; }
