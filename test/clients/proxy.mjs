@@ -22,10 +22,10 @@ export async function proxy() {
       for (const link of links) link.destroy();
     },
   };
-  const server = createServer((from) => {
+  const server = createServer({ noDelay: true }, (from) => {
     self.count++;
     links.add(from);
-    const to = connect(self.target, '127.0.0.1');
+    const to = connect({ port: self.target, host: '127.0.0.1', noDelay: true });
     from.on('error', () => {});
     to.on('error', () => {});
     from.on('close', () => { links.delete(from); to.destroy(); });
