@@ -19,7 +19,7 @@ type Config struct {
 	// Kafka.
 	Brokers  []string
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // nil: TCP
-	TLS      *tls.Config                                                          // nil: none
+	TLS      func() *tls.Config                                                   // asked for each connection; nil: none
 	SASL     sasl.Mechanism                                                       // nil: none
 	Timeouts membership.Timeouts
 

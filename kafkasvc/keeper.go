@@ -88,7 +88,11 @@ func (k *keeper) run(stop context.Context) {
 			k.home.alarm("refused")
 		}
 		k.gate.place(k.generation, k.shard.id, p)
-		k.lg.Warn("shard locked", "reason", p.reason, "err", err)
+		level := slog.LevelWarn
+		if p.phase == phaseAlarmed {
+			level = slog.LevelError
+		}
+		k.lg.Log(stop, level, "shard locked", "reason", p.reason, "err", err)
 		if errors.Is(err, errFenced) {
 			// Only while the generation lives may an instance take over, else two instances duel.
 			if err := k.generation.lease.Confirm(stop); err != nil {

@@ -112,11 +112,13 @@ func (l *loader) try(ctx context.Context, r reader, takeover domain.Offset) (f *
 		}
 	}
 	if why != "" {
+		level := slog.LevelWarn
 		if at.Next > takeover {
 			l.alarm("truncated")
+			level = slog.LevelError
 		}
 		if !at.Empty() || err != nil {
-			l.lg.Warn("local data dropped; loading from the log's start", "reason", why, "next", int64(at.Next), "start", int64(start))
+			l.lg.Log(ctx, level, "local data dropped; loading from the log's start", "reason", why, "next", int64(at.Next), "start", int64(start))
 		}
 		if err := l.tenure.commit(store.Drop); err != nil {
 			return nil, false, storeError(err)

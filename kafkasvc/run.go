@@ -139,6 +139,7 @@ func (h *Home) tick(ctx context.Context) error {
 
 // watchLife lets keepers start, and start again after another life has begun with the same number of shards.
 func (h *Home) watchLife(ctx context.Context, first directory.Life) error {
+	prepared := first.Home // by serve
 	for {
 		life, err := h.dir.WaitLife(ctx)
 		if err != nil {
@@ -147,9 +148,12 @@ func (h *Home) watchLife(ctx context.Context, first directory.Life) error {
 		if life.Shards != first.Shards {
 			return fmt.Errorf("the topics were deleted and created again with %d shards instead of %d: start this instance anew", life.Shards, first.Shards)
 		}
-		if err := h.prepare(ctx, life.Shards); err != nil {
-			return err
+		if life.Home != prepared {
+			if err := h.prepare(ctx, life.Shards); err != nil {
+				return err
+			}
 		}
+		prepared = uuid.Nil // whatever comes next, look at it
 		h.status.Store(nil) // an attempt that failed has left its reason
 		h.life.set(true)
 		if err := h.life.waitEnd(ctx); err != nil {

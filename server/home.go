@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -48,7 +49,7 @@ func homeConfig(cfg config.Config, k kafka, log *slog.Logger) kafkasvc.Config {
 	times.Rebalance = cfg.RebalanceTimeout
 	times.RPC, times.Margin, times.Drain = config.RPCTimeout, config.LeaseMargin, config.DrainTime
 	return kafkasvc.Config{
-		Brokers: k.brokers, Dial: k.dial, TLS: k.secrets.TLS, SASL: k.sasl,
+		Brokers: k.brokers, Dial: k.dial, TLS: k.tls, SASL: k.sasl,
 		Timeouts:          times,
 		TopicPrefix:       cfg.TopicPrefix,
 		GroupID:           cfg.Group(),
@@ -68,9 +69,9 @@ func homeConfig(cfg config.Config, k kafka, log *slog.Logger) kafkasvc.Config {
 type kafka struct {
 	brokers []string
 	dial    func(ctx context.Context, network, address string) (net.Conn, error) // nil: TCP
-	secrets config.Secrets
-	sasl    sasl.Mechanism // nil: none
-	close   func() error   // of the embedded broker
+	tls     func() *tls.Config                                                   // nil: none
+	sasl    sasl.Mechanism                                                       // nil: none
+	close   func() error                                                         // of the embedded broker
 }
 
 // openKafka starts the embedded broker where no others are named.
@@ -78,11 +79,18 @@ func openKafka(cfg config.Config, secrets config.Secrets, log *slog.Logger) (kaf
 	if cfg.Embedded() {
 		return embedded(cfg, log)
 	}
-	mechanism, err := saslMechanism(cfg, secrets.Password)
-	if err != nil {
+	if _, err := saslMechanism(cfg, secrets.Password); err != nil {
 		return kafka{}, err
 	}
-	return kafka{brokers: cfg.Brokers, secrets: secrets, sasl: mechanism, close: func() error { return nil }}, nil
+	k := kafka{brokers: cfg.Brokers, close: func() error { return nil }}
+	now := &credentials{cfg: cfg, log: log, good: secrets}
+	if cfg.KafkaTLS {
+		k.tls = now.tls
+	}
+	if cfg.KafkaSASL != config.SASLNone {
+		k.sasl = now
+	}
+	return k, nil
 }
 
 func saslMechanism(cfg config.Config, password string) (sasl.Mechanism, error) {

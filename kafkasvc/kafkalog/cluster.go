@@ -18,8 +18,9 @@ type Config struct {
 	Brokers []string
 	// Dial opens connections; nil is the system's network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// TLS and SASL are off when nil. Where TLS names no server, the broker's host is taken.
-	TLS  *tls.Config
+	// TLS and SASL are off when nil. TLS is asked for each connection, so that renewed certificates are picked up.
+	// Where it names no server, the broker's host is taken.
+	TLS  func() *tls.Config
 	SASL sasl.Mechanism
 	// ClientID is what brokers write into their logs and quotas.
 	ClientID string

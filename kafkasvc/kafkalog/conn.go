@@ -115,7 +115,7 @@ func (c *Cluster) dial(ctx context.Context, addr string) (_ *conn, err error) {
 	n := net.Conn(tracked)
 	if c.cfg.TLS != nil {
 		stage = StageTLS
-		cfg := c.cfg.TLS
+		cfg := c.cfg.TLS()
 		if cfg.ServerName == "" {
 			host, _, err := net.SplitHostPort(addr)
 			if err != nil {

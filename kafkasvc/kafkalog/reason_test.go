@@ -92,7 +92,11 @@ func TestReason_Security(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			k := kafkatest.StartTCP(t, append(tt.opts, kfake.SeedTopics(1, topic))...)
-			c := kafkalog.New(kafkalog.Config{Brokers: k.Addrs(), TLS: tt.tls, SASL: tt.sasl, RPCTimeout: 500 * time.Millisecond})
+			var secure func() *tls.Config
+			if tt.tls != nil {
+				secure = func() *tls.Config { return tt.tls }
+			}
+			c := kafkalog.New(kafkalog.Config{Brokers: k.Addrs(), TLS: secure, SASL: tt.sasl, RPCTimeout: 500 * time.Millisecond})
 			t.Cleanup(c.Close)
 			_, appendErr := c.Append(within(t, 5*time.Second), topic, 0, records("a"))
 			reason := c.Reason(within(t, 5*time.Second))

@@ -22,7 +22,7 @@ import (
 type Config struct {
 	Brokers  []string
 	Dial     func(ctx context.Context, network, address string) (net.Conn, error) // nil: TCP
-	TLS      *tls.Config                                                          // nil: none
+	TLS      func() *tls.Config                                                   // asked at each attempt to join; nil: none
 	SASL     sasl.Mechanism                                                       // nil: none
 	ClientID string
 
@@ -195,6 +195,10 @@ func (m *Membership) live(ctx context.Context) (failure, left error) {
 		held:     m.cfg.Held,
 		alarm:    m.cfg.Alarm,
 	}
+	var secure *tls.Config
+	if m.cfg.TLS != nil {
+		secure = m.cfg.TLS()
+	}
 	conns := newConns(m.cfg.Dial, m.cfg.Timeouts)
 	cg, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:      m.cfg.Group,
@@ -203,7 +207,7 @@ func (m *Membership) live(ctx context.Context) (failure, left error) {
 			ClientID:      m.cfg.ClientID,
 			Timeout:       m.cfg.Timeouts.RPC,
 			DialFunc:      conns.dial,
-			TLS:           m.cfg.TLS,
+			TLS:           secure,
 			SASLMechanism: m.cfg.SASL,
 		},
 		Topics:            []string{m.cfg.Topic},

@@ -13,6 +13,12 @@ type Secrets struct {
 	Password string
 }
 
+// ReadSecrets reads them again: files change while the program runs. The errors are Faults.
+func (c *Config) ReadSecrets() (Secrets, error) {
+	s, f := c.readSecrets()
+	return s, f.orNil()
+}
+
 // readSecrets reads the files that c names. Faults name every file that cannot be used, and never a word of
 // what is in them.
 func (c *Config) readSecrets() (s Secrets, f Faults) {

@@ -105,7 +105,7 @@ func TestUncleanElection(t *testing.T) {
 			if !a.alarmed("truncated") {
 				t.Errorf("no alarm of a truncated log, only %v", a.alarms)
 			}
-			a.says("level=WARN", "truncated")
+			a.says("level=ERROR", "truncated")
 			got := history(t, room, a)
 			if !slices.Equal(got, append(slices.Clone(kept), m)) {
 				t.Errorf("%d messages are left, want the %d that both replicas had, and the new one", len(got), len(kept))

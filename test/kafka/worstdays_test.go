@@ -240,7 +240,7 @@ func messagesRecreated(t *testing.T, c *kafka.Cluster) {
 	if !a.alarmed("truncated") && !a.alarmed("shard went back") {
 		t.Errorf("no alarm, only %v", a.alarms)
 	}
-	a.says("level=WARN", "shard locked", "the log was truncated or replaced; loading it anew")
+	a.says("level=ERROR", "shard locked", "the log was truncated or replaced; loading it anew")
 	a.ready()
 	gapless(t, history(t, other, a), 1)
 	// The records are gone, and nobody says otherwise: the room is still listed, and has no messages here.
