@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/vektah/gqlparser/v2/ast"
 
 	api "github.com/chathome/chathome/graph"
+	"github.com/chathome/chathome/server/auth"
 	"github.com/chathome/chathome/server/fanout"
 	"github.com/chathome/chathome/server/graphqlhttp"
+	"github.com/chathome/chathome/server/peers"
 	"github.com/chathome/chathome/server/sse"
 	"github.com/chathome/chathome/server/ws"
 )
@@ -26,19 +27,43 @@ type waysIn struct {
 	shutdown func(ctx context.Context) error
 }
 
+// doors is what the ways in have in common. The zero value lets everybody in, unobserved.
+type doors struct {
+	authenticate  auth.Authenticate // nil: auth.Everybody
+	proxies       peers.Proxies
+	followers     *peers.Limiter // of sockets and event streams together; nil: as below
+	introspection bool
+	sockets       ws.Observer     // may be nil
+	events        fanout.Observer // may be nil
+	log           *slog.Logger
+}
+
+// Sockets and event streams, altogether and for one address: a whole company may stand behind one.
+const (
+	maxFollowers           = 16_384
+	maxFollowersPerAddress = 4_096
+)
+
 // mount puts the ways in on a schema. It is the whole seam between the two.
-func mount(schema graphql.ExecutableSchema, introspection bool, log *slog.Logger) (*waysIn, error) {
-	hub := fanout.New(fanout.Config{Classify: shareable, Log: log})
+func mount(schema graphql.ExecutableSchema, d doors) (*waysIn, error) {
+	hub := fanout.New(fanout.Config{Observer: d.events, Log: d.log})
+	if d.followers == nil {
+		d.followers = peers.NewLimiter(maxFollowers, maxFollowersPerAddress)
+	}
 	sockets, err := ws.New(ws.Config{
-		Hub:         hub,
-		CheckOrigin: func(*http.Request) bool { return true }, // httpserver has, for all ways in alike
-		Log:         log,
+		Hub:          hub,
+		Authenticate: d.authenticate,
+		CheckOrigin:  func(*http.Request) bool { return true }, // httpserver has, for all ways in alike
+		Proxies:      d.proxies,
+		Limiter:      d.followers,
+		Observer:     d.sockets,
+		Log:          d.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("prepare sockets: %w", err)
 	}
-	streams := sse.New(sse.Config{Hub: hub})
-	present := api.NewErrorPresenter(log)
+	streams := sse.New(sse.Config{Hub: hub, Proxies: d.proxies, Limiter: d.followers})
+	present := api.NewErrorPresenter(d.log)
 	handler, err := graphqlhttp.New(graphqlhttp.Config{
 		Schema:        schema,
 		Present:       present,
@@ -46,8 +71,9 @@ func mount(schema graphql.ExecutableSchema, introspection bool, log *slog.Logger
 		Extensions:    api.Extensions(present),
 		Transports:    []graphql.Transport{sockets},
 		Streams:       streams,
-		Introspection: introspection,
-		Log:           log,
+		Authenticate:  d.authenticate, // of event streams too
+		Introspection: d.introspection,
+		Log:           d.log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("prepare GraphQL over HTTP: %w", err)
@@ -59,14 +85,6 @@ func mount(schema graphql.ExecutableSchema, introspection bool, log *slog.Logger
 		err := sockets.Shutdown(ctx)
 		return errors.Join(err, <-both)
 	}}, nil
-}
-
-// shareable: events that hold nothing else are sent to everybody who wants the same ones.
-func shareable(f *ast.Field) fanout.Class {
-	if api.Immutable(f) {
-		return fanout.Immutable
-	}
-	return fanout.Unshareable
 }
 
 // lastEvents is how long subscriptions that ended with the gate have to say why, and where to go.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,9 +12,11 @@ import (
 	"path/filepath"
 
 	"github.com/chathome/chathome/graph"
+	"github.com/chathome/chathome/server/certificate"
 	"github.com/chathome/chathome/server/config"
 	"github.com/chathome/chathome/server/graphiql"
 	"github.com/chathome/chathome/server/httpserver"
+	"github.com/chathome/chathome/server/peers"
 )
 
 // Folders below the data directory. They are apart, so that an instance and a broker may share one.
@@ -30,7 +33,7 @@ func (p process) serve(cfg config.Config, secrets config.Secrets) error {
 		return fmt.Errorf("listen for HTTP: %w", err)
 	}
 	if cfg.AdvertisedURL == "" {
-		cfg.AdvertisedURL = "http://" + reachable(cfg.Listen, listener.Addr())
+		cfg.AdvertisedURL = cfg.Scheme() + "://" + reachable(cfg.Listen, listener.Addr())
 	}
 	warn(cfg, log)
 	kafka, err := openKafka(cfg, secrets, log)
@@ -50,7 +53,7 @@ func (p process) serve(cfg config.Config, secrets config.Secrets) error {
 	}
 	log.Info("serving", "version", version(), "instance", house.Instance().ID, "url", cfg.AdvertisedURL, "embedded", cfg.Embedded())
 	if cfg.GraphiQL {
-		fmt.Fprintf(p.out, "GraphiQL: http://%s/\n", reachable(cfg.Listen, listener.Addr()))
+		fmt.Fprintf(p.out, "GraphiQL: %s://%s/\n", cfg.Scheme(), reachable(cfg.Listen, listener.Addr()))
 	}
 	return i.run(p)
 }
@@ -65,7 +68,19 @@ func newInstance(cfg config.Config, house home, listener net.Listener, log *slog
 			return nil, fmt.Errorf("prepare GraphiQL: %w", err)
 		}
 	}
-	ways, err := mount(graph.New(house), cfg.Introspection, log)
+	proxies, err := peers.ParseProxies(cfg.TrustedProxies)
+	if err != nil {
+		return nil, fmt.Errorf("trusted proxies: %w", err)
+	}
+	var secure *tls.Config
+	if cfg.TLSCert != "" {
+		files, err := certificate.Open(cfg.TLSCert, cfg.TLSKey, log)
+		if err != nil {
+			return nil, err
+		}
+		secure = files.Config()
+	}
+	ways, err := mount(graph.New(house), doors{proxies: proxies, introspection: cfg.Introspection, log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +93,10 @@ func newInstance(cfg config.Config, house home, listener net.Listener, log *slog
 			Advertised: cfg.AdvertisedURL,
 			Local:      config.Loopback(listener.Addr().String()),
 		},
-		Limits: httpserver.DefaultLimits(),
-		Log:    log,
+		Limits:  httpserver.DefaultLimits(),
+		Proxies: proxies,
+		TLS:     secure,
+		Log:     log,
 	})
 	return i, nil
 }

@@ -55,10 +55,13 @@ type Logging struct {
 // Config is the configuration of one instance (chathome serve).
 type Config struct {
 	Listen         string   `group:"Server" placeholder:"HOST:PORT" help:"Address to serve HTTP on. Port 0 takes a free one."`
-	AdvertisedURL  string   `group:"Server" name:"advertised-url" placeholder:"URL" help:"Where clients and other instances' clients reach this instance. Default: http:// and the listen address."`
+	AdvertisedURL  string   `group:"Server" name:"advertised-url" placeholder:"URL" help:"Where clients and other instances' clients reach this instance. Default: http:// (https:// with --tls-cert) and the listen address."`
 	InstanceID     string   `group:"Server" name:"instance-id" placeholder:"ID" help:"Name of this instance, unique in the group: 1 to 64 letters, digits, dots, hyphens and underscores. Default: drawn once and kept in the data directory."`
 	DataDir        string   `group:"Server" placeholder:"DIR" help:"Directory of the local store, and of the embedded broker. Only one process may use it. :memory: keeps nothing."`
 	AllowedOrigins []string `group:"Server" placeholder:"ORIGIN,…" help:"Web origins beside the server's own that may use the API, as scheme://host[:port], comma-separated."`
+	TrustedProxies []string `group:"Server" placeholder:"ADDRESS,…" help:"Proxies whose X-Forwarded-For is believed, as addresses or prefixes such as 10.0.0.0/8, comma-separated. The limits for one address are the client's then."`
+	TLSCert        string   `group:"Server" name:"tls-cert" placeholder:"FILE" help:"PEM file with the certificate, and those between it and the authority, to serve HTTPS with. Read again when it changes."`
+	TLSKey         string   `group:"Server" name:"tls-key" placeholder:"FILE" help:"PEM file with the certificate's key. Read again when it changes."`
 	GraphiQL       bool     `group:"Server" name:"graphiql" negatable:"" help:"Serve GraphiQL at /. Turn it off with --no-graphiql or --graphiql=off."`
 	Introspection  bool     `group:"Server" negatable:"" help:"Answer questions about the GraphQL schema. Turn it off with --no-introspection or --introspection=off."`
 
@@ -89,6 +92,14 @@ type Config struct {
 
 // Embedded says whether the instance runs its own broker.
 func (c *Config) Embedded() bool { return len(c.Brokers) == 0 }
+
+// Scheme is that of the server's own URL.
+func (c *Config) Scheme() string {
+	if c.TLSCert != "" {
+		return "https"
+	}
+	return "http"
+}
 
 // Group is the consumer group: the one set, or the topic prefix.
 func (c *Config) Group() string {

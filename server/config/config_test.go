@@ -55,8 +55,9 @@ func TestDefaults_AreValidAndThoseOfTheContract(t *testing.T) {
 }
 
 func equal(a, b Config) bool {
-	lists := slices.Equal(a.Brokers, b.Brokers) && slices.Equal(a.AllowedOrigins, b.AllowedOrigins)
+	lists := slices.Equal(a.Brokers, b.Brokers) && slices.Equal(a.AllowedOrigins, b.AllowedOrigins) && slices.Equal(a.TrustedProxies, b.TrustedProxies)
 	a.Brokers, b.Brokers, a.AllowedOrigins, b.AllowedOrigins = nil, nil, nil, nil
+	a.TrustedProxies, b.TrustedProxies = nil, nil
 	return lists && formatAll(a) == formatAll(b)
 }
 
@@ -85,6 +86,9 @@ func TestParse_ReadsEveryFlagAndItsVariable(t *testing.T) {
 		{"rebalance-timeout", "1m", func(c Config) any { return c.RebalanceTimeout }, time.Minute, nil},
 		{"shutdown-timeout", "5s", func(c Config) any { return c.ShutdownTimeout }, 5 * time.Second, nil},
 		{"allowed-origins", "http://LOCALHOST:5173/,https://app.example", func(c Config) any { return strings.Join(c.AllowedOrigins, " ") }, "http://localhost:5173 https://app.example", nil},
+		{"trusted-proxies", "10.0.0.0/8, ::1", func(c Config) any { return strings.Join(c.TrustedProxies, " ") }, "10.0.0.0/8 ::1", nil},
+		{"tls-cert", "f", func(c Config) any { return c.TLSCert + c.Scheme() }, "fhttps", []string{"--tls-key=k"}},
+		{"tls-key", "f", func(c Config) any { return c.TLSKey }, "f", []string{"--tls-cert=c"}},
 		{"graphiql", "off", func(c Config) any { return c.GraphiQL }, false, nil},
 		{"introspection", "false", func(c Config) any { return c.Introspection }, false, nil},
 		{"log-level", "Debug", func(c Config) any { return c.LogLevel }, slog.LevelDebug, nil},
@@ -157,6 +161,9 @@ func TestParse_NamesEveryFaultAtOnce(t *testing.T) {
 		{"addresses", "--listen=:99999 --brokers=a,b:0,:9092,c:9092", []string{"listen", "brokers", "brokers", "brokers"}},
 		{"urls", "--advertised-url=ftp://x --allowed-origins=*,https://*.example,https://a.example/path,app.example,null", []string{"advertised-url", "allowed-origins", "allowed-origins", "allowed-origins", "allowed-origins", "allowed-origins"}},
 		{"a url with a password", "--advertised-url=http://u:p@x", []string{"advertised-url"}},
+		{"proxies", "--trusted-proxies=proxy.example,10.0.0.0/8,10.0.0.0/99", []string{"trusted-proxies", "trusted-proxies"}},
+		{"half a pair of our own", "--tls-cert=f", []string{"tls-key"}},
+		{"its other half", "--tls-key=f", []string{"tls-cert"}},
 		{"names", "--instance-id=a/b --topic-prefix=.. --data-dir= ", []string{"instance-id", "data-dir", "topic-prefix"}},
 		{"a prefix too long for .directory", "--group-id=g --topic-prefix=" + strings.Repeat("p", 240), []string{"topic-prefix"}},
 		{"numbers", "--shards=0 --replication-factor=-1 --min-insync-replicas=-1", []string{"shards", "replication-factor", "min-insync-replicas"}},
@@ -312,10 +319,11 @@ func TestReadSecrets(t *testing.T) {
 	bad := Config{
 		KafkaTLS: true, KafkaTLSCA: write("ca", "hush, no certificate"), KafkaTLSCert: filepath.Join(dir, "none"),
 		KafkaTLSKey: write("key", "hush"), KafkaPasswordFile: write("two", "hush\nhush\n"),
+		TLSCert: write("cert", "hush"), TLSKey: write("key", "hush"),
 	}
 	_, faults := bad.readSecrets()
-	if len(faults) != 3 {
-		t.Fatalf("want three faults: %v", faults)
+	if len(faults) != 4 {
+		t.Fatalf("want four faults: %v", faults)
 	}
 	if strings.Contains(faults.Error(), "hush") {
 		t.Errorf("a secret in the text: %v", faults)

@@ -25,6 +25,11 @@ func (c *Config) readSecrets() (s Secrets, f Faults) {
 	if c.KafkaTLS {
 		s.TLS = c.readTLS(&f)
 	}
+	if c.TLSCert != "" && c.TLSKey != "" { // serve opens them for itself; here they are only held to be good
+		if _, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey); err != nil {
+			f.add("tls-cert", "%v", err)
+		}
+	}
 	if c.KafkaPasswordFile != "" {
 		s.Password = readPassword(&f, c.KafkaPasswordFile)
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/chathome/chathome/server/peers"
 )
 
 const (
@@ -27,6 +29,7 @@ const (
 func (c *Config) normalise() {
 	c.Brokers = cleanList(c.Brokers)
 	c.AllowedOrigins = cleanList(c.AllowedOrigins)
+	c.TrustedProxies = cleanList(c.TrustedProxies)
 	for i, origin := range c.AllowedOrigins {
 		c.AllowedOrigins[i] = strings.ToLower(strings.TrimSuffix(origin, "/"))
 	}
@@ -89,6 +92,17 @@ func (c *Config) checkServer(f *Faults) {
 		if problem := originProblem(origin); problem != "" {
 			f.add("allowed-origins", "%s", problem)
 		}
+	}
+	for _, proxy := range c.TrustedProxies {
+		if _, err := peers.ParseProxies([]string{proxy}); err != nil {
+			f.add("trusted-proxies", "%v", err)
+		}
+	}
+	switch {
+	case c.TLSCert != "" && c.TLSKey == "":
+		f.add("tls-key", "--tls-cert needs its key")
+	case c.TLSKey != "" && c.TLSCert == "":
+		f.add("tls-cert", "--tls-key needs its certificate")
 	}
 }
 

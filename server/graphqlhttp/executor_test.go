@@ -182,6 +182,9 @@ func TestHandler_AuthenticatesEachRequest(t *testing.T) {
 	var seen string
 	h := newHandler(t, func(c *graphqlhttp.Config) {
 		c.Authenticate = func(_ context.Context, h http.Header, _ json.RawMessage) (string, time.Time, error) {
+			if h.Get("Authorization") == "Bearer old" {
+				return "alice", time.Now(), nil
+			}
 			if h.Get("Authorization") != "Bearer right" {
 				return "", time.Time{}, errors.New("secret reason")
 			}
@@ -193,11 +196,13 @@ func TestHandler_AuthenticatesEachRequest(t *testing.T) {
 			return graphql.OneShot(&graphql.Response{Data: []byte(`{"name":null}`)})
 		})
 	})
-	w := do(h, request{body: `{"query":"{name}"}`})
-	if w.Code != 401 || !strings.Contains(w.Body.String(), "UNAUTHENTICATED") || strings.Contains(w.Body.String(), "secret") {
-		t.Errorf("%d %s", w.Code, w.Body)
+	for _, token := range []string{"", "Bearer wrong", "Bearer old"} {
+		w := do(h, request{body: `{"query":"{name}"}`, headers: map[string]string{"Authorization": token}})
+		if w.Code != 401 || !strings.Contains(w.Body.String(), "UNAUTHENTICATED") || strings.Contains(w.Body.String(), "secret") || seen != "" {
+			t.Errorf("%q: %d %s", token, w.Code, w.Body)
+		}
 	}
-	w = do(h, request{body: `{"query":"{name}"}`, headers: map[string]string{"Authorization": "Bearer right"}})
+	w := do(h, request{body: `{"query":"{name}"}`, headers: map[string]string{"Authorization": "Bearer right"}})
 	if w.Code != 200 || seen != "alice" {
 		t.Errorf("%d %s, viewer %q", w.Code, w.Body, seen)
 	}

@@ -155,6 +155,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	viewer, expiry, err := h.auth(r.Context(), r.Header, nil)
+	if err == nil && !expiry.IsZero() && !time.Now().Before(expiry) {
+		err = errExpired
+	}
 	if err != nil {
 		h.log.DebugContext(r.Context(), "request was not let in", "err", err)
 		h.refuse(w, r, accept, &requestError{
@@ -194,6 +197,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	h.answer(w, r, accept, http.StatusOK, resp, true)
 }
+
+var errExpired = errors.New("the proof has expired")
 
 // wantsStream: a subscription is always an event stream. Other operations, and requests that were refused
 // (op is nil), are one only where the client likes it better: some clients list all types for everything.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/server/peers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -151,6 +153,51 @@ func TestTimeouts_StreamsLiveAndDeadPeersAreCut(t *testing.T) {
 	case <-cut:
 	case <-time.After(20 * time.Second):
 		t.Error("a peer that does not read holds its handler")
+	}
+}
+
+// Connections that say nothing are bounded, a proxy's only altogether, and places come back.
+func TestConnections_AreBounded(t *testing.T) {
+	for why, tc := range map[string]struct {
+		proxies peers.Proxies
+		want    int
+	}{
+		"one address": {nil, 2},
+		"a proxy":     {peers.Proxies{netip.MustParsePrefix("127.0.0.0/8")}, 3},
+	} {
+		_, address := serve(t, func(c *Config) {
+			c.Limits.Connections, c.Limits.ConnectionsPerAddress = 3, 2
+			c.Proxies = tc.proxies
+		})
+		var held []net.Conn
+		let := func() bool {
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, c)
+			_, _ = io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+			_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+			_, err = c.Read(make([]byte, 1))
+			return err == nil
+		}
+		for range tc.want {
+			if !let() {
+				t.Errorf("%s: refused after %d", why, len(held)-1)
+			}
+		}
+		if let() {
+			t.Errorf("%s: one more than %d", why, tc.want)
+		}
+		_ = held[0].Close()
+		for deadline := time.Now().Add(20 * time.Second); !let(); time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: a place does not come back", why)
+			}
+		}
+		for _, c := range held {
+			_ = c.Close()
+		}
 	}
 }
 

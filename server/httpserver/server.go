@@ -1,18 +1,21 @@
 // Package httpserver is the way from a socket to GraphQL: routes, time limits, the check of origins, health. It
 // knows neither GraphQL nor Kafka.
 //
-// A request meets, in this order: headers.go (what every answer carries), deadlines.go and body.go (no peer holds
+// connections.go bounds who may connect. A request then meets, in this order: headers.go (what every answer carries), deadlines.go and body.go (no peer holds
 // a connection by reading or writing slowly), origin.go (which web pages may ask), and then the GraphQL handler.
 package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/chathome/chathome/server/peers"
 )
 
 // Limits of the HTTP side. They bound what one peer can hold; none of them cuts a stream that lives.
@@ -22,6 +25,12 @@ type Limits struct {
 	BodyTimeout   time.Duration // until the body has arrived
 	WriteTimeout  time.Duration // for one write to a peer that does not read; not for a whole answer
 	IdleTimeout   time.Duration // between two requests of a connection
+
+	// Connections that are no sockets or event streams, altogether and from one address. Somewhat more than
+	// there may be of those, so that who comes for one too many is told so.
+	Connections, ConnectionsPerAddress int
+	// Requests at once on one connection of HTTP/2.
+	Requests int
 }
 
 // DefaultLimits is what chathome serves with.
@@ -32,6 +41,8 @@ func DefaultLimits() Limits {
 		BodyTimeout:   10 * time.Second,
 		WriteTimeout:  10 * time.Second,
 		IdleTimeout:   75 * time.Second,
+		Connections:   20_000, ConnectionsPerAddress: 5_000,
+		Requests: 100,
 	}
 }
 
@@ -44,6 +55,8 @@ type Config struct {
 	Ready      func() []Reason // why this instance is not ready; none when it is
 	Origins    Origins
 	Limits     Limits
+	Proxies    peers.Proxies // are many clients each, and not bound by ConnectionsPerAddress
+	TLS        *tls.Config   // nil: without
 	Log        *slog.Logger
 }
 
@@ -63,8 +76,15 @@ func New(cfg Config) *Server {
 		Handler:           routes(cfg),
 		ReadHeaderTimeout: cfg.Limits.HeaderTimeout,
 		IdleTimeout:       cfg.Limits.IdleTimeout,
-		MaxHeaderBytes:    cfg.Limits.HeaderBytes,
-		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
+		ConnState:         newConnections(cfg.Limits, cfg.Proxies).changed,
+		TLSConfig:         cfg.TLS,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: cfg.Limits.Requests,
+			WriteByteTimeout:     cfg.Limits.WriteTimeout, // for the whole connection
+			SendPingTimeout:      cfg.Limits.IdleTimeout,
+		},
+		MaxHeaderBytes: cfg.Limits.HeaderBytes,
+		ErrorLog:       slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug),
 		// ReadTimeout and WriteTimeout stay 0: they would count from the start of a request and cut every
 		// stream (golang/go#16100). deadlines.go and body.go set deadlines for single reads and writes.
 	}
@@ -98,7 +118,11 @@ func readOnly(next http.Handler) http.Handler {
 
 // Serve answers on l until Shutdown, and returns nil then.
 func (s *Server) Serve(l net.Listener) error {
-	err := s.http.Serve(l)
+	serve := s.http.Serve
+	if s.http.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	err := serve(l)
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

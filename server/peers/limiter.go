@@ -20,13 +20,13 @@ func NewLimiter(total, each int) *Limiter {
 	return &Limiter{total: total, each: each, byKey: map[netip.Prefix]int{}}
 }
 
-// Acquire takes one for a; release gives it back and may be called more than once. ok is false where a bound
+// Acquire takes one for a, which may be invalid: then only the bound for all holds. release gives it back and may be called more than once. ok is false where a bound
 // is reached; nothing is taken then.
 func (l *Limiter) Acquire(a netip.Addr) (release func(), ok bool) {
 	k := key(a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.total > 0 && l.held >= l.total || l.each > 0 && l.byKey[k] >= l.each {
+	if l.total > 0 && l.held >= l.total || l.each > 0 && a.IsValid() && l.byKey[k] >= l.each {
 		return nil, false
 	}
 	l.held++

@@ -58,6 +58,12 @@ func TestLimiter_BoundsHold(t *testing.T) {
 	first()
 	first()
 	take(c, true)
+	nowhere := NewLimiter(3, 1)
+	for range 3 {
+		if _, ok := nowhere.Acquire(netip.Addr{}); !ok {
+			t.Error("without an address only the total counts")
+		}
+	}
 	if l.Held() != 3 {
 		t.Errorf("%d held", l.Held())
 	}

@@ -30,7 +30,8 @@ func ParseProxies(list []string) (Proxies, error) {
 	return p, nil
 }
 
-func (p Proxies) trusted(a netip.Addr) bool {
+// Trusted says whether a is one of them.
+func (p Proxies) Trusted(a netip.Addr) bool {
 	for _, prefix := range p {
 		if prefix.Contains(a) {
 			return true
@@ -47,7 +48,7 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	client := at.Addr().Unmap()
-	if !p.trusted(client) {
+	if !p.Trusted(client) {
 		return client
 	}
 	// Each proxy appended the one that it talked to: the list is to be believed from its end up to the first
@@ -59,7 +60,7 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 			return client
 		}
 		client = hop
-		if !p.trusted(client) {
+		if !p.Trusted(client) {
 			return client
 		}
 	}
