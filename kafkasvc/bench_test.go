@@ -70,7 +70,7 @@ func loadOnce(b *testing.B, c *kafkalog.Cluster, takeover domain.Offset, id uuid
 	s := &shard{id: 0, log: shardLog{c, "bench", 0}, store: func() *local.Shard { return store.Shard(0) }, ids: newTenureIDs()}
 	t := &tenure{id: id, shard: s}
 	s.begin(t)
-	l := &loader{tenure: t, budget: &budget{bytes: 64 << 20}, wait: defaultWaits(), lg: slog.New(slog.DiscardHandler), alarm: func(string) {}, count: func(local.Verdict) {}}
+	l := &loader{tenure: t, budget: &budget{bytes: 64 << 20}, wait: defaultWaits(), lg: slog.New(slog.DiscardHandler), alarm: func(string) {}}
 	if _, err := l.load(context.Background(), takeover); err != nil {
 		b.Fatal(err)
 	}
@@ -127,7 +127,6 @@ func rawRead(b *testing.B, addr string, upTo int64) {
 
 // instant is a log that acknowledges at once: what is left is our own work.
 type instant struct {
-	memLog
 	next domain.Offset
 	recs []kafkalog.Record
 }

@@ -54,8 +54,6 @@ type batch struct {
 	settled bool
 }
 
-func (b *batch) end() domain.Offset { return b.base + domain.Offset(len(b.records)) }
-
 // settle ends the commands that wait for each record with what end says, or returns them, in order, to be
 // decided again. Nobody joins any more.
 func (b *batch) settle(end func(i int) (r result, again bool)) (again []*command) {

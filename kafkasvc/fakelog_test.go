@@ -199,7 +199,6 @@ type fakeLease struct {
 	mu      sync.Mutex
 	invalid bool
 	over    bool
-	confirm chan struct{} // a confirmation waits for it
 }
 
 func (l *fakeLease) Valid() bool {

@@ -34,7 +34,7 @@ func (p process) check(cfg config.Config, secrets config.Secrets) error {
 		fmt.Fprintf(p.out, "%-6s  %s\n        to mend it: %s\n", f.Severity, f.What(), f.Fix)
 	}
 	if refused > 0 {
-		return fmt.Errorf("Kafka is not set up for this home: %d of %d findings forbid the start", refused, len(findings))
+		return fmt.Errorf("%d of %d findings about Kafka forbid the start", refused, len(findings))
 	}
 	fmt.Fprintf(p.out, "Kafka is set up well enough to serve; %d warnings\n", len(findings))
 	return nil
