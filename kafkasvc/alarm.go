@@ -9,6 +9,16 @@ import (
 	"github.com/chathome/chathome/kafkasvc/membership"
 )
 
+// Kinds of alarms that come from here; the directory and the group have their own.
+const (
+	alarmTruncated   = "truncated"    // the log lost records that were acknowledged, or was replaced
+	alarmHole        = "hole"         // offsets are missing in the log
+	alarmStore       = "store"        // the local store failed
+	alarmRefused     = "refused"      // the broker refuses for good to store
+	alarmAnotherLife = "another life" // the topics were deleted and created again
+	alarmMisfit      = "misfit"       // a record that counts does not fit those before it: the log lost some
+)
+
 // alarm counts what a person has to look at, by kind. Whoever calls it has said in the log what happened.
 func (h *Home) alarm(kind string) {
 	n, _ := h.counts.Alarms.LoadOrStore(kind, new(atomic.Int64))

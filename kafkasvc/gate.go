@@ -103,8 +103,11 @@ type gate struct {
 	owner   func(domain.ShardID) *domain.Owner // from the directory
 	changed *feed
 
-	mu   sync.Mutex // one replaces the view at a time
-	view atomic.Pointer[view]
+	refused [shardStates]atomic.Int64 // requests, by the state that they were told
+
+	mu    sync.Mutex // one replaces the view at a time
+	view  atomic.Pointer[view]
+	times stateTimes // under mu
 }
 
 func newGate(policy Policy, self domain.Instance, owner func(domain.ShardID) *domain.Owner) *gate {
@@ -121,7 +124,9 @@ func (g *gate) enter(s domain.ShardID) (*tenure, error) {
 			return t, nil
 		}
 	}
-	return nil, g.notOwned(v, s)
+	no := g.notOwned(v, s)
+	g.refused[no.State].Add(1)
+	return nil, no
 }
 
 // holds says whether the tenure that a request entered by still holds the gate: ask before an answer leaves.
@@ -196,6 +201,7 @@ func (g *gate) replace(f func(view) view) {
 	old := g.view.Load()
 	next := f(*old)
 	g.view.Store(&next)
+	g.times.note(&next, time.Now())
 	g.mu.Unlock()
 	for s, p := range old.places { // who follows a room that is not open any more must hear of it
 		if p.tenure != nil && old.state(s) == domain.ShardOpen && (next.state(s) != domain.ShardOpen || next.places[s].tenure != p.tenure) {

@@ -16,6 +16,7 @@ import (
 	"github.com/chathome/chathome/kafkasvc/failpoint"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/local"
+	"github.com/chathome/chathome/kafkasvc/membership"
 )
 
 // Home is the ChatHome over Kafka. It implements domain.ChatHome.
@@ -36,7 +37,8 @@ type Home struct {
 	mu      sync.Mutex
 	tenancy *tenancy // the present generation's keepers; nil between generations
 
-	counts     Counters
+	counts     counters
+	group      atomic.Pointer[membership.Membership] // nil until Run joins
 	fewBrokers sync.Once
 }
 
@@ -241,32 +243,5 @@ var (
 	_ domain.ChatHome  = (*Home)(nil)
 	_ domain.Directory = (*roomList)(nil)
 )
-
-// Counters count since the start of the process, for metrics and tests.
-type Counters struct {
-	Generations, Tenures, Fenced, Resent, Gaps      atomic.Int64
-	Counted, Void, Skipped, Unknown, Rubbish, Taken atomic.Int64 // records by what they were in loading
-	Alarms                                          sync.Map     // kind -> *atomic.Int64
-}
-
-func (c *Counters) seen(v local.Verdict) {
-	switch v {
-	case local.Counted, local.Ahead, local.Orphan:
-		c.Counted.Add(1)
-	case local.Takeover:
-		c.Taken.Add(1)
-	case local.Void:
-		c.Void.Add(1)
-	case local.UnknownKind:
-		c.Unknown.Add(1)
-	case local.Rubbish:
-		c.Rubbish.Add(1)
-	case local.Skipped:
-		c.Skipped.Add(1)
-	}
-}
-
-// Counters are this home's.
-func (h *Home) Counters() *Counters { return &h.counts }
 
 const progressInterval = 250 * time.Millisecond

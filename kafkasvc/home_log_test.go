@@ -74,8 +74,8 @@ func TestHome_ForeignTransactions(t *testing.T) {
 		if got := texts(b.history(info)); got != "1:one 2:two 3:three" {
 			t.Error(got)
 		}
-		if b.counts.Rubbish.Load() == 0 || b.counts.Void.Load() == 0 {
-			t.Errorf("rubbish %d, void %d: nothing was counted", b.counts.Rubbish.Load(), b.counts.Void.Load())
+		if seen := b.Stats().Records; seen["rubbish"] == 0 || seen["void"] == 0 {
+			t.Errorf("rubbish %d, void %d: nothing was counted", seen["rubbish"], seen["void"])
 		}
 	})
 }
@@ -331,7 +331,7 @@ func TestHome_RestartReadsOnlyWhatIsNew(t *testing.T) {
 		want := texts(a.history(info))
 		a.end()
 		a = join(t, c, "a", keep).ready()
-		if n := a.counts.Counted.Load(); n != 0 {
+		if n := a.Stats().Records["counted"]; n != 0 {
 			t.Errorf("%d records were read again", n)
 		}
 		if got := texts(a.history(info)); got != want {

@@ -47,8 +47,6 @@ type keeperHome interface {
 	roomsOf(*local.Shard) func(uuid.UUID) (domain.ChatRoom, bool, error)
 	// alarm counts what a person has to look at.
 	alarm(kind string)
-	// seen counts records by what became of them in loading.
-	seen(local.Verdict)
 }
 
 // announcement makes known who owns a shard since version. rooms: the log that was loaded created some.
@@ -73,19 +71,20 @@ func (k *keeper) run(stop context.Context) {
 		p := place{phase: phaseLocked, reason: "taking over again"}
 		switch {
 		case errors.Is(err, errFenced):
+			k.shard.counts.fences.Add(1)
 			p.reason = "another instance took over; asking the group who the owner is"
 		case errors.Is(err, errCut):
 			p = place{phase: phaseAlarmed, reason: "the log was truncated or replaced; loading it anew"}
-			k.home.alarm("truncated")
+			k.home.alarm(alarmTruncated)
 		case errors.Is(err, errHole):
 			p = place{phase: phaseAlarmed, reason: "the log has a hole that nothing explains"}
-			k.home.alarm("hole")
+			k.home.alarm(alarmHole)
 		case errors.Is(err, errStore):
 			p = place{phase: phaseAlarmed, reason: "the local store failed"}
-			k.home.alarm("store")
+			k.home.alarm(alarmStore)
 		case errors.Is(err, errRefused):
 			p = place{phase: phaseAlarmed, reason: "the broker refuses to store"}
-			k.home.alarm("refused")
+			k.home.alarm(alarmRefused)
 		}
 		k.gate.place(k.generation, k.shard.id, p)
 		level := slog.LevelWarn
@@ -129,6 +128,7 @@ func (k *keeper) serve(stop context.Context) error {
 	k.shard.begin(t)
 	k.tenure.Store(t)
 
+	k.shard.counts.tenures.Add(1)
 	started, announce := k.now(), k.home.claim(k.shard)
 	version, err := takeOver(stop, k.shard.log, &record.Takeover{
 		Instance: k.home.Instance(), Tenure: t.id, Time: domain.MillisOf(k.now()),
@@ -139,7 +139,7 @@ func (k *keeper) serve(stop context.Context) error {
 	failpoint.Hit(failpoint.AfterTakeover, k.gate.self)
 	t.target.Store(int64(version))
 	k.gate.place(k.generation, k.shard.id, place{phase: phaseLoading, tenure: t})
-	l := &loader{tenure: t, budget: k.budget, wait: k.wait, lg: k.lg, alarm: k.home.alarm, count: k.home.seen}
+	l := &loader{tenure: t, budget: k.budget, wait: k.wait, lg: k.lg, alarm: k.home.alarm}
 	fold, err := l.load(stop, version)
 	if err != nil {
 		return err
@@ -154,7 +154,9 @@ func (k *keeper) serve(stop context.Context) error {
 	}
 	t.inFlight = &w.inFlight
 	k.gate.place(k.generation, k.shard.id, place{phase: phaseLoaded, tenure: t})
-	k.lg.Info("shard loaded", "version", int64(version), "took", k.now().Sub(started).Round(time.Millisecond))
+	took := k.now().Sub(started)
+	k.shard.counts.loads.observe(loadBounds(), int64(took))
+	k.lg.Info("shard loaded", "version", int64(version), "took", took.Round(time.Millisecond))
 
 	go announce(stop, version, l.rooms)
 	defer context.AfterFunc(stop, t.refuseWaiting)()

@@ -95,7 +95,7 @@ func (h *Home) newLife(ctx context.Context, old, now directory.Life) error {
 	h.mu.Unlock()
 	if t != nil {
 		h.lg.Error("the topics were deleted and created again; local data are dropped", "old", old.Home.String(), "new", now.Home.String())
-		h.alarm("another life")
+		h.alarm(alarmAnotherLife)
 		t.stop(errAnotherLife)
 		t.gen.Rejoin(errAnotherLife)
 		for _, k := range t.keepers {

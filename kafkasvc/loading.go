@@ -36,14 +36,14 @@ func (b *budget) share() int { return max(minShare, b.bytes/int(max(1, b.active.
 
 // loader brings a shard's local data up to its takeover.
 type loader struct {
-	tenure *tenure
-	budget *budget
-	wait   waits
-	lg     *slog.Logger
-	alarm  func(kind string)
-	count  func(local.Verdict)
-	rooms  bool // rooms were created in what was loaded
-	alien  int  // records in what was loaded that are none of ours
+	tenure  *tenure
+	budget  *budget
+	wait    waits
+	lg      *slog.Logger
+	alarm   func(kind string)
+	rooms   bool   // rooms were created in what was loaded
+	alien   uint64 // records in what was loaded that are none of ours
+	misfits uint64 // records that count and do not fit those before them
 }
 
 // stale says why local data cannot be the start of loading; "" if they can (DESIGN section 7). What lies at
@@ -75,6 +75,10 @@ func (l *loader) load(ctx context.Context, takeover domain.Offset) (*local.Fold,
 		if err == nil {
 			if l.alien > 0 {
 				l.lg.Warn("the log holds records that this program does not know: of another program, or of a newer version of this one; they were skipped", "records", l.alien)
+			}
+			if l.misfits > 0 && f.Position().Start == 0 { // behind records that were deleted nothing fits
+				l.lg.Error("the log lost records that were acknowledged: some that count do not fit those before them; every reader treats them alike", "records", l.misfits)
+				l.alarm(alarmMisfit)
 			}
 			return f, nil
 		}
@@ -114,7 +118,7 @@ func (l *loader) try(ctx context.Context, r reader, takeover domain.Offset) (f *
 	if why != "" {
 		level := slog.LevelWarn
 		if at.Next > takeover {
-			l.alarm("truncated")
+			l.alarm(alarmTruncated)
 			level = slog.LevelError
 		}
 		if !at.Empty() || err != nil {
@@ -274,16 +278,16 @@ func (l *loader) fold(f *local.Fold, full <-chan *chunk, empty chan<- *chunk, ta
 	var v record.View
 	var last uuid.UUID
 	for c := range full {
-		from := 0
+		from, before := 0, f.Tally()
 		for i, end := range c.ends {
-			verdict := f.Apply(c.first+domain.Offset(i), c.values[from:end], &v)
-			l.count(verdict)
-			if verdict == local.Rubbish || verdict == local.UnknownKind {
-				l.alien++
-			}
+			f.Apply(c.first+domain.Offset(i), c.values[from:end], &v)
 			l.rooms = l.rooms || v.Kind == record.KindChatRoomCreated
 			from = end
 		}
+		l.tally(before, f.Tally())
+		counts := &t.shard.counts
+		counts.loadedRecords.Add(int64(len(c.ends)))
+		counts.loadedBytes.Add(int64(len(c.values)))
 		if at := c.first + domain.Offset(len(c.ends)); at > takeover {
 			last = v.Tenure
 		}
@@ -310,4 +314,18 @@ func (l *loader) fold(f *local.Fold, full <-chan *chunk, empty chan<- *chunk, ta
 		return storeError(err)
 	}
 	return nil
+}
+
+// tally counts what a chunk held.
+func (l *loader) tally(before, after local.Tally) {
+	l.tenure.shard.counts.read(before, after)
+	for v := range local.Verdict(len(after)) {
+		n := after[v] - before[v]
+		switch {
+		case v == local.Rubbish, v == local.UnknownKind:
+			l.alien += n
+		case v.Anomaly():
+			l.misfits += n
+		}
+	}
 }

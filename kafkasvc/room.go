@@ -24,6 +24,7 @@ func (r *room) Feed() domain.Feed { return r.state.follow(r.tenure.holds) }
 // Send implements domain.Room.
 func (r *room) Send(ctx context.Context, d domain.Draft) (domain.Message, bool, error) {
 	if err := d.Validate(); err != nil {
+		r.tenure.shard.counts.writes[writeMessage][WriteInvalid].Add(1)
 		return domain.Message{}, false, err
 	}
 	ctx, cancel := r.home.bounded(ctx)
@@ -37,11 +38,18 @@ func (r *room) Send(ctx context.Context, d domain.Draft) (domain.Message, bool, 
 // submit hands c to the writer and waits for its end. The end of ctx withdraws it: not stored if it was in no
 // batch yet, unknown if it was.
 func (t *tenure) submit(ctx context.Context, c *command) result {
+	r := t.await(ctx, c)
+	t.shard.counts.wrote(c, &r)
+	r.err = t.typed(r.err)
+	return r
+}
+
+// await is submit with the ends of a write as they are inside.
+func (t *tenure) await(ctx context.Context, c *command) result {
 	err := t.queue.offer(c)
 	if err == nil {
 		select {
 		case r := <-c.done:
-			r.err = t.typed(r.err)
 			return r
 		case <-ctx.Done():
 			err = errUnknown
@@ -51,12 +59,11 @@ func (t *tenure) submit(ctx context.Context, c *command) result {
 		}
 		select { // the answer may have come meanwhile
 		case r := <-c.done:
-			r.err = t.typed(r.err)
 			return r
 		default:
 		}
 	}
-	return result{err: t.typed(err)}
+	return result{err: err}
 }
 
 // typed turns the ends of a write into what clients see.

@@ -56,6 +56,7 @@ func (h *Home) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	h.group.Store(group)
 	h.status.Store(nil)
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return group.Run(ctx) })
@@ -107,9 +108,6 @@ func (h *Home) roomsOf(store *local.Shard) func(uuid.UUID) (domain.ChatRoom, boo
 		return r, ok, err
 	}
 }
-
-// seen implements keeperHome.
-func (h *Home) seen(v local.Verdict) { h.counts.seen(v) }
 
 // tick shows progress while loading, and commits the group's offsets.
 func (h *Home) tick(ctx context.Context) error {

@@ -106,8 +106,7 @@ func (s *stage) claim(*shard) announcement {
 func (s *stage) roomsOf(st *local.Shard) func(uuid.UUID) (domain.ChatRoom, bool, error) {
 	return st.Room
 }
-func (s *stage) alarm(kind string)  { s.event("alarm: %s", kind) }
-func (s *stage) seen(local.Verdict) {}
+func (s *stage) alarm(kind string) { s.event("alarm: %s", kind) }
 
 func (s *stage) event(format string, args ...any) {
 	s.mu.Lock()

@@ -20,7 +20,7 @@ func (h *Home) watchStore(ctx context.Context) error {
 		case <-h.store.Faulted():
 		}
 		h.lg.Error("the local store failed: its data are dropped and loaded from the log again", "err", h.store.Fault())
-		h.alarm("store")
+		h.alarm(alarmStore)
 		h.breakAll()
 		for {
 			err := h.store.DropAll()

@@ -53,6 +53,8 @@ type shard struct {
 	store func() *local.Shard // a handle on what the local store holds now; stale after a drop
 	ids   *tenureIDs
 
+	counts shardCounters
+
 	mu      sync.Mutex
 	current *tenure // the one whose commits go into the store
 

@@ -132,10 +132,17 @@ func (w *writer) write(stop context.Context, b *batch) error {
 func (w *writer) send(b *batch) (domain.Offset, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), w.wait.answer(b.copies))
 	defer cancel()
-	b.copies++
+	if b.copies++; b.copies > 1 {
+		w.tenure.shard.counts.resends.Add(1)
+	}
 	failpoint.Hit(failpoint.BeforeAppend, w.tenure.gate.self)
+	sent := time.Now()
 	base, err := w.tenure.shard.log.Append(ctx, b.records)
 	failpoint.Hit(failpoint.AfterAppend, w.tenure.gate.self)
+	if err == nil {
+		w.tenure.shard.counts.appends.observe(appendBounds(), int64(time.Since(sent)))
+		w.tenure.shard.counts.batches.observe(batchBounds(), int64(len(b.records)))
+	}
 	return base, err
 }
 
@@ -210,6 +217,7 @@ func (w *writer) acknowledged(stop context.Context, b *batch, base domain.Offset
 		b.fail(errUnknown)
 		return gapError(err)
 	}
+	w.tenure.shard.counts.gaps.Add(1)
 	g := judgeGap(w.known, b, end, recs, w.tenure.shard.ids.mine)
 	w.lg.Info("batch landed elsewhere; gap read", "offset", int64(b.base), "landed", int64(base), "fenced", g.fenced, "cut", g.cut)
 	if g.cut {
@@ -236,8 +244,12 @@ func gapError(err error) error {
 // all of the batch counts.
 func (w *writer) apply(b *batch, recs []logRecord, g *gap) error {
 	var v record.View
+	before := w.fold.Tally()
 	for _, r := range recs {
 		w.fold.Apply(r.offset, r.value, &v)
+	}
+	if g != nil { // else they are our own, not read
+		w.tenure.shard.counts.read(before, w.fold.Tally())
 	}
 	failpoint.Hit(failpoint.BeforeCommit, w.tenure.gate.self)
 	err := w.fold.Commit(w.tenure.commit)

@@ -70,6 +70,11 @@ func (c *Cluster) Append(ctx context.Context, topic string, partition int32, rec
 		ctx, cancel = context.WithTimeout(ctx, c.cfg.RPCTimeout)
 		defer cancel()
 	}
+	base, err = c.append(ctx, topic, partition, records)
+	return base, c.failures.note(err)
+}
+
+func (c *Cluster) append(ctx context.Context, topic string, partition int32, records []Record) (base domain.Offset, err error) {
 	addr, seq, err := c.leader(ctx, topic, partition)
 	if err != nil {
 		return 0, &AppendError{NotWritten: true, Permanent: errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.InvalidTopic), Err: err}

@@ -43,6 +43,8 @@ type Cluster struct {
 	routes routes
 	pool   pool
 
+	failures failures
+
 	mu     sync.Mutex
 	open   map[*trackedConn]struct{}
 	closed bool

@@ -48,7 +48,7 @@ func (c *Cluster) Heartbeat(ctx context.Context, group string, generation int32,
 		err = c.coordinatorSaid(group, code)
 	}
 	if err != nil {
-		return fmt.Errorf("heartbeat to group %s: %w", group, err)
+		return fmt.Errorf("heartbeat to group %s: %w", group, c.failures.note(err))
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (c *Cluster) LeaveGroup(ctx context.Context, group, member string) error {
 		err = c.coordinatorSaid(group, code)
 	}
 	if err != nil {
-		return fmt.Errorf("leave group %s: %w", group, err)
+		return fmt.Errorf("leave group %s: %w", group, c.failures.note(err))
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func (c *Cluster) CommitOffsets(ctx context.Context, group string, generation in
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("commit offsets of group %s: %w", group, err)
+		return fmt.Errorf("commit offsets of group %s: %w", group, c.failures.note(err))
 	}
 	return nil
 }

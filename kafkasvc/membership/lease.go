@@ -73,6 +73,16 @@ func (l *Lease) Now() time.Duration { return l.clock() }
 // and again before the answer leaves.
 func (l *Lease) Valid() bool { return int64(l.clock()) < l.until.Load() }
 
+// Margin is how long the lease would stay valid without another heartbeat; below zero since it has lapsed. ok is false
+// before the first heartbeat and after the end.
+func (l *Lease) Margin() (left time.Duration, ok bool) {
+	until := l.until.Load()
+	if until == never {
+		return 0, false
+	}
+	return time.Duration(until) - l.clock(), true
+}
+
 // Done is closed when the lease has ended for ever.
 func (l *Lease) Done() <-chan struct{} { return l.ended }
 
