@@ -13,6 +13,23 @@ import (
 // errGap: a part of the log that must be there cannot be read any more.
 var errGap = errors.New("the log does not hold what lies between")
 
+// patience bounds how long the log may answer, without an error, that it does not hold what a broker has
+// acknowledged. The answer may lag behind for a moment after a leader has moved; after so long the log was cut.
+type patience struct{ since time.Time }
+
+const emptyFor = 10 * time.Second
+
+// out is told after each round whether the log answered that nothing is there.
+func (p *patience) out(nothing bool) bool {
+	switch {
+	case !nothing:
+		p.since = time.Time{}
+	case p.since.IsZero():
+		p.since = time.Now()
+	}
+	return nothing && time.Since(p.since) > emptyFor
+}
+
 // gapAfterStop bounds the reading of a gap once the generation is over: only answers hang on it then.
 const gapAfterStop = 2 * time.Second
 
@@ -28,7 +45,9 @@ func (w *writer) read(stop context.Context, from, end domain.Offset) ([]logRecor
 	defer r.Close()
 	var recs []logRecord
 	next, holed := from, false
+	var wait patience
 	for attempt := 0; ; attempt++ {
+		before := next
 		err := r.Read(ctx, next, func(off domain.Offset, value []byte) bool {
 			if off >= end {
 				holed = next < end
@@ -45,7 +64,7 @@ func (w *writer) read(stop context.Context, from, end domain.Offset) ([]logRecor
 		switch {
 		case next == end:
 			return recs, nil
-		case holed, errors.Is(err, kafkalog.ErrOutOfRange):
+		case holed, errors.Is(err, kafkalog.ErrOutOfRange), wait.out(err == nil && next == before):
 			return nil, errGap
 		case ctx.Err() != nil:
 			return nil, errUnsettled

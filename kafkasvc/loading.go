@@ -146,6 +146,7 @@ func storeError(err error) error {
 // compare reads the record that the local data end with. errCut: the log holds another one, or none.
 func (l *loader) compare(ctx context.Context, r reader, at local.Position) error {
 	same, seen := false, false
+	var wait patience
 	for attempt := 0; !seen; attempt++ {
 		err := r.Read(ctx, at.Next-1, func(off domain.Offset, value []byte) bool {
 			seen = true
@@ -154,7 +155,7 @@ func (l *loader) compare(ctx context.Context, r reader, at local.Position) error
 		})
 		switch {
 		case seen:
-		case errors.Is(err, kafkalog.ErrOutOfRange):
+		case errors.Is(err, kafkalog.ErrOutOfRange), wait.out(err == nil):
 			return errCut
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -227,6 +228,7 @@ func (l *loader) read(ctx context.Context, r reader, from, takeover domain.Offse
 		}
 	}
 	c := take()
+	var wait patience
 	for failures := 0; c != nil && next <= takeover; {
 		before := next
 		err := r.Read(ctx, next, func(off domain.Offset, value []byte) bool {
@@ -254,6 +256,8 @@ func (l *loader) read(ctx context.Context, r reader, from, takeover domain.Offse
 			return fmt.Errorf("%w: offset %d follows %d", errHole, hole, next-1)
 		case errors.Is(err, kafkalog.ErrOutOfRange):
 			return err
+		case wait.out(err == nil && next == before):
+			return fmt.Errorf("%w: it ends at %d, below the takeover at %d", errCut, next, takeover)
 		case err != nil && next == before:
 			if failures == 0 {
 				l.lg.Warn("cannot read the log; trying again", "offset", int64(next), "err", err)
