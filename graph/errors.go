@@ -33,6 +33,10 @@ const (
 	CodeForbidden        = "FORBIDDEN"           // reserved
 	CodeRateLimited      = "RATE_LIMITED"        // reserved
 	CodeInternal         = "INTERNAL"            // maybe written
+
+	// CodePersistedQueryNotFound is not for people: clients that name their documents by hash send the document
+	// then. They look for exactly this code, or for PersistedQueryNotFound as the message.
+	CodePersistedQueryNotFound = "PERSISTED_QUERY_NOT_FOUND" // nothing was executed
 )
 
 // startingRetry is told where a home that is just starting cannot say more yet.

@@ -36,6 +36,7 @@ func TestErrors_TheTable(t *testing.T) {
 		{&domain.UnknownChatRoomError{ID: id}, `{"chatRoomId":"0c2e5a3c-9b7a-4a55-8f0e-2d1c8b1f6e4a","code":"UNKNOWN_CHAT_ROOM"}`, "no chat room"},
 		{&domain.BadCursorError{Reason: "malformed"}, `{"code":"BAD_REQUEST"}`, "cursor"},
 		{&domain.InvalidInputError{Fields: []domain.InvalidField{{Field: "name", Rule: "BLANK"}}}, `{"code":"BAD_REQUEST"}`, "name breaks BLANK"},
+		{&gqlerror.Error{Message: "PersistedQueryNotFound", Extensions: map[string]any{"code": graph.CodePersistedQueryNotFound}}, `{"code":"PERSISTED_QUERY_NOT_FOUND"}`, "PersistedQueryNotFound"},
 		{&graph.Error{Code: graph.CodeUnauthenticated, Message: "Who are you?"}, `{"code":"UNAUTHENTICATED"}`, "Who are you?"},
 		{&gqlerror.Error{Message: "no such field", Extensions: map[string]any{"code": "GRAPHQL_VALIDATION_FAILED"}}, `{"code":"BAD_REQUEST"}`, "no such field"},
 		{&gqlerror.Error{Message: "syntax", Extensions: map[string]any{"code": "GRAPHQL_PARSE_FAILED"}}, `{"code":"BAD_REQUEST"}`, "syntax"},

@@ -3,8 +3,12 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/chathome/chathome/domain/domaintest"
 	"github.com/chathome/chathome/graph"
@@ -214,4 +220,77 @@ func TestWaysIn_HaveOneLimitForAnAddress(t *testing.T) {
 	try("203.0.113.2", true)
 	try("203.0.113.1, 203.0.113.3", true) // whatever a client claims
 	release()
+}
+
+// Automatic persisted queries as Apollo's and urql's clients speak them: by the hash alone, then with the text,
+// then by the hash alone for ever. What one way in has learnt, all know.
+func TestWaysIn_PersistedQueries(t *testing.T) {
+	r := start(t, nil)
+	request := func(query string, withText bool) string {
+		sum := sha256.Sum256([]byte(query))
+		m := map[string]any{"extensions": map[string]any{"persistedQuery": map[string]any{"version": 1, "sha256Hash": hex.EncodeToString(sum[:])}}}
+		if withText {
+			m["query"] = query
+		}
+		b, _ := json.Marshal(m)
+		return string(b)
+	}
+	post := func(body, accept string) string {
+		t.Helper()
+		req, _ := http.NewRequest("POST", "http://"+r.address+"/graphql", strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", accept)
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		b, _ := io.ReadAll(answer.Body)
+		return fmt.Sprintf("%d %s", answer.StatusCode, b)
+	}
+	socket := func(body string) string {
+		t.Helper()
+		if !strings.Contains(body, `"query"`) { // graphql-transport-ws demands one, if only an empty one
+			body = strings.Replace(body, "{", `{"query":"",`, 1)
+		}
+		c, _, err := websocket.Dial(t.Context(), "ws://"+r.address+"/graphql", &websocket.DialOptions{Subprotocols: []string{"graphql-transport-ws"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = c.CloseNow() }()
+		var got []byte
+		for _, m := range []string{`{"type":"connection_init"}`, `{"id":"1","type":"subscribe","payload":` + body + `}`} {
+			if err := c.Write(t.Context(), websocket.MessageText, []byte(m)); err != nil {
+				t.Fatal(err)
+			}
+			if _, got, err = c.Read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return string(got)
+	}
+	const (
+		unknown  = `{"errors":[{"message":"PersistedQueryNotFound","extensions":{"code":"PERSISTED_QUERY_NOT_FOUND"}}]}`
+		both     = "application/graphql-response+json,application/json;q=0.9" // Apollo's, urql's
+		query    = `{ instance { __typename } }`
+		data     = `{"data":{"instance":{"__typename":"Instance"}}}`
+		bySocket = `{ instance { __typename } } `
+	)
+	for _, step := range []struct{ why, got, want string }{
+		{"unknown, old clients", post(request(query, false), "application/json"), "200 " + unknown},
+		{"unknown", post(request(query, false), both), "400 " + unknown},
+		{"unknown on a socket", socket(request(query, false)), `{"id":"1","type":"error","payload":[{"message":"PersistedQueryNotFound","extensions":{"code":"PERSISTED_QUERY_NOT_FOUND"}}]}`},
+		{"with the text", post(request(query, true), both), "200 " + data},
+		{"known", post(request(query, false), both), "200 " + data},
+		{"known on a socket", socket(request(query, false)), `{"id":"1","type":"next","payload":` + data + `}`},
+		{"with the text, on a socket", socket(request(bySocket, true)), `{"id":"1","type":"next","payload":` + data + `}`},
+		{"known from a socket", post(request(bySocket, false), both), "200 " + data},
+	} {
+		if step.got != step.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", step.why, step.got, step.want)
+		}
+	}
+	if err := r.stop(); err != nil {
+		t.Error(err)
+	}
 }

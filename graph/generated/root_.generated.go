@@ -189,7 +189,8 @@ type ChatRoom implements Node {
   A page of the history, in order of serial in both directions. Served by the shard's owner only:
   SHARD_NOT_OWNED elsewhere. Neither ` + "`" + `first` + "`" + ` nor ` + "`" + `last` + "`" + `: the first 50. Both, a negative number or more than
   1,000: BAD_REQUEST. A cursor that is malformed or of another room: BAD_REQUEST; one that points outside the
-  history: CURSOR_OUT_OF_RANGE.
+  history: CURSOR_OUT_OF_RANGE. A page also ends before it would hold more than 1 MiB of text: fewer messages
+  than asked for are not the end, ` + "`" + `pageInfo` + "`" + ` tells whether there are more.
   """
   messages(
     """
@@ -346,7 +347,8 @@ A page of a room's history.
 """
 type MessageConnection {
   """
-  The messages in order of serial, whichever way was paged.
+  The messages in order of serial, whichever way was paged: as many as asked for, but at most 1 MiB of text,
+  where one message always fits.
   """
   edges: [MessageEdge!]!
   """
@@ -480,11 +482,13 @@ Where a page stands in the whole list.
 """
 type PageInfo {
   """
-  Whether there was something behind the page when it was read. Right in both directions and on empty pages.
+  Whether there was something behind the page when it was read. Right in both directions, on empty pages, and on
+  pages that were cut for their size.
   """
   hasNextPage: Boolean!
   """
-  Whether there was something before the page when it was read. Right in both directions and on empty pages.
+  Whether there was something before the page when it was read. Right in both directions, on empty pages, and on
+  pages that were cut for their size.
   """
   hasPreviousPage: Boolean!
   """

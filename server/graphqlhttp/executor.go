@@ -18,9 +18,6 @@ import (
 	"github.com/chathome/chathome/server/limits"
 )
 
-// codePersistedNotFound is not in graph's table: only clients that persist queries know it.
-const codePersistedNotFound = "PERSISTED_QUERY_NOT_FOUND"
-
 // Executor is gqlgen's executor with everything in front of it that a stranger's document has to pass. All
 // transports share it: HTTP, SSE and WebSocket have the same limits and the same caches.
 type Executor struct {

@@ -36,7 +36,7 @@ func (e *Executor) resolvePersisted(params *graphql.RawParams) (hash string, err
 		query, ok := e.persisted.get(hash)
 		if !ok {
 			// Clients look for exactly this message and code.
-			return "", refusal(codePersistedNotFound, "PersistedQueryNotFound")
+			return "", refusal(graph.CodePersistedQueryNotFound, "PersistedQueryNotFound")
 		}
 		params.Query = query
 		return "", nil
