@@ -29,9 +29,8 @@ export async function proxy() {
     from.on('error', () => {});
     to.on('error', () => {});
     from.on('close', () => { links.delete(from); to.destroy(); });
-    to.on('close', () => from.destroy());
     from.pipe(to);
-    deliver(to, from, self.delays.splice(0)).catch(() => {});
+    deliver(to, from, self.delays.splice(0)).then(() => from.end(), () => from.destroy());
   });
   await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
   self.url = `http://127.0.0.1:${server.address().port}`;
@@ -40,7 +39,7 @@ export async function proxy() {
 
 async function deliver(to, from, delays) {
   for await (const piece of to) {
-    await sleep(delays.shift() ?? 0);
+    if (delays.length) await sleep(delays.shift());
     from.write(piece);
   }
 }

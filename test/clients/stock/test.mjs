@@ -7,6 +7,7 @@ import { after } from 'node:test';
 import { Cluster } from '../cluster.mjs';
 import { ids } from './ids.test.mjs';
 import { moves } from './moves.test.mjs';
+import './readme.test.mjs';
 import './rules.test.mjs';
 import { cuts, herd } from './sockets.test.mjs';
 
