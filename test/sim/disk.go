@@ -3,6 +3,7 @@ package sim
 import (
 	"io"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -12,7 +13,9 @@ import (
 
 // disk is the disk of an instance. It outlives crashes.
 type disk struct {
-	mem  *vfs.MemFS
+	mu  sync.Mutex
+	mem *vfs.MemFS // guarded by mu
+
 	full atomic.Bool  // writes fail: no space is left
 	bad  atomic.Bool  // reads fail
 	flip atomic.Int64 // so many reads get one wrong bit
@@ -22,9 +25,16 @@ type disk struct {
 
 func newDisk() *disk { return &disk{mem: vfs.NewCrashableMem()} }
 
+// files is what lies on the disk now.
+func (d *disk) files() *vfs.MemFS {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mem
+}
+
 // fs is the disk as one life of the instance sees it.
 func (d *disk) fs() vfs.FS {
-	return errorfs.Wrap(&flippingFS{FS: d.mem, disk: d}, errorfs.InjectorFunc(func(op errorfs.Op) error {
+	return errorfs.Wrap(&flippingFS{FS: d.files(), disk: d}, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		switch write := op.Kind.ReadOrWrite() == errorfs.OpIsWrite; {
 		case write && d.full.Load():
 			d.failedWrites.Add(1)
@@ -43,27 +53,37 @@ func (d *disk) crash(r *rand.Rand, power bool) {
 	if power {
 		percent = r.IntN(100)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.mem = d.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(r.Uint64(), 6))})
+}
+
+// wipe loses everything.
+func (d *disk) wipe() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.mem = vfs.NewCrashableMem()
 }
 
 // damage flips a bit in some of the files of the local store while no process uses it.
 func (d *disk) damage(r *rand.Rand) (files int) {
+	mem := d.files()
 	var walk func(dir string)
 	walk = func(dir string) {
-		names, err := d.mem.List(dir)
+		names, err := mem.List(dir)
 		if err != nil {
 			return
 		}
 		for _, name := range names {
-			path := d.mem.PathJoin(dir, name)
-			if info, err := d.mem.Stat(path); err != nil || info.IsDir() {
+			path := mem.PathJoin(dir, name)
+			if info, err := mem.Stat(path); err != nil || info.IsDir() {
 				walk(path)
 				continue
 			}
 			if r.IntN(3) > 0 {
 				continue
 			}
-			if d.damageFile(path, r) {
+			if damageFile(mem, path, r) {
 				files++
 			}
 		}
@@ -72,8 +92,8 @@ func (d *disk) damage(r *rand.Rand) (files int) {
 	return files
 }
 
-func (d *disk) damageFile(path string, r *rand.Rand) bool {
-	f, err := d.mem.Open(path)
+func damageFile(mem *vfs.MemFS, path string, r *rand.Rand) bool {
+	f, err := mem.Open(path)
 	if err != nil {
 		return false
 	}
@@ -87,7 +107,7 @@ func (d *disk) damageFile(path string, r *rand.Rand) bool {
 	} else {
 		b[r.IntN(len(b))] ^= 1 << r.IntN(8)
 	}
-	w, err := d.mem.Create(path, vfs.WriteCategoryUnspecified)
+	w, err := mem.Create(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return false
 	}

@@ -31,7 +31,8 @@ func diskFaults() []*fault {
 				return 0
 			}
 			time.Sleep(length)
-			files := n.disk.damage(r)
+			files := 0
+			n.between(func() { files = n.disk.damage(r) })
 			n.restart(w)
 			return files
 		}},

@@ -79,7 +79,7 @@ func crash(power, lost bool) func(*world, *rand.Rand, time.Duration) int {
 			return 0
 		}
 		if lost {
-			n.disk.mem = newDisk().mem
+			n.between(n.disk.wipe)
 		}
 		time.Sleep(length)
 		n.restart(w)
@@ -123,7 +123,7 @@ func storm(w *world, r *rand.Rand, length time.Duration) int {
 	if n == nil || !n.crash(l, r, false) {
 		return 0
 	}
-	n.disk.mem = newDisk().mem
+	n.between(n.disk.wipe)
 	n.restart(w)
 	l = n.life()
 	if l == nil {

@@ -119,6 +119,15 @@ func (n *node) start() error {
 	return nil
 }
 
+// between does something to the disk if no process runs.
+func (n *node) between(f func()) {
+	n.changing.Lock()
+	defer n.changing.Unlock()
+	if n.life() == nil {
+		f()
+	}
+}
+
 // leave stops the process as SIGTERM does.
 func (n *node) leave() {
 	n.changing.Lock()

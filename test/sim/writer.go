@@ -200,10 +200,14 @@ func (w *world) named(o *domain.Owner) *node {
 	return nil
 }
 
+// companion is the same client on another connection: with randomness and an idea of the owner of its own.
+func (c *writer) companion() *writer {
+	return &writer{w: c.w, era: c.era, room: c.room, name: c.name, at: c.at, r: rand.New(rand.NewPCG(c.r.Uint64(), 3))}
+}
+
 func (c *writer) twins() {
 	m := c.fresh()
-	other := *c // its own randomness, and its own idea of the owner
-	other.r = rand.New(rand.NewPCG(c.r.Uint64(), 3))
+	other := c.companion()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -218,8 +222,7 @@ func (c *writer) burst() {
 	size := 2 + c.r.IntN(6)
 	for range size {
 		m := c.fresh()
-		other := *c
-		other.r = rand.New(rand.NewPCG(c.r.Uint64(), 4))
+		other := c.companion()
 		go func() {
 			other.deliver(m, 5*time.Second)
 			done <- struct{}{}
