@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chathome/chathome/server/fanout"
+	"github.com/chathome/chathome/server/rawsock"
 )
 
 // response is a stream that net/http frames: HTTP/2, or HTTP/1.0. Its handler stays in watch until the end.
@@ -73,7 +74,7 @@ func (p *response) locked(parts ...[]byte) error {
 	}
 	for _, b := range parts {
 		for len(b) > 0 {
-			n := min(len(b), piece)
+			n := min(len(b), rawsock.Piece)
 			_ = p.rc.SetWriteDeadline(time.Now().Add(p.limit)) // a recorder in a test has none
 			if _, err := p.w.Write(b[:n]); err != nil {
 				return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/graph"
 	"github.com/chathome/chathome/server/fanout"
 	"github.com/chathome/chathome/server/sse"
@@ -23,7 +24,8 @@ func (c *counter) Delivered(n, pending int) {
 	c.delivered.Add(int64(n))
 	c.pending.Add(int64(pending))
 }
-func (c *counter) CaughtUp() {}
+func (c *counter) CaughtUp(domain.Serial) {}
+func (c *counter) Cut()                   {}
 
 func sharing(c *counter) *fanout.Hub {
 	return fanout.New(fanout.Config{Observer: c, Classify: func(f *ast.Field) fanout.Class {

@@ -37,7 +37,7 @@ func (c *conn) cut(how string) {
 		c.how = how
 	}
 	if c.wire != nil {
-		c.wire.cut()
+		c.wire.Cut()
 	}
 }
 

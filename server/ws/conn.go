@@ -61,7 +61,7 @@ func newConn(t *Transport, exec graphql.GraphExecutor, header http.Header, relea
 }
 
 func (c *conn) newWire(nc net.Conn) *wire {
-	return newWire(nc, c.t.cfg.WriteTimeout, c.t.cfg.MaxOperations+4, &c.heard)
+	return newWire(nc, c.t.cfg.WriteTimeout, c.t.cfg.SendBuffer, c.t.cfg.MaxOperations+4, &c.heard)
 }
 
 // run reads until the connection ends.
@@ -213,7 +213,7 @@ func (c *conn) ended(err error) {
 	switch {
 	case websocket.CloseStatus(err) != -1, errors.Is(err, io.EOF):
 		how = EndClient
-	case c.wire.tooSlow.Load():
+	case c.wire.TooSlow():
 		how = EndSlow
 	case c.wire.closed.Load(): // by coder/websocket: a message over the limit, a broken frame
 		how = EndServer

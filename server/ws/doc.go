@@ -19,7 +19,7 @@
 // An idle connection is one goroutine with a small stack, and no timer: a pinger visits all of them.
 //
 //	transport.go  admission, upgrade, shutdown       pinger.go   finds silent peers
-//	conn.go       the reader, the end                wire.go     writing without waiting
+//	conn.go       the reader, the end                wire.go     whole frames, without waiting
 //	closing.go    close frames, deadlines, drain     frame.go    frames as bytes
 //	protocol.go   init, subscribe, complete          close.go    close codes, and what clients do after them
 //	operation.go  one operation as a sink            message.go   what clients may say

@@ -66,8 +66,9 @@ func (e *ends) Refused(why string)    { e.count("refused " + why) }
 func (e *ends) Operation(kind string) { e.count(kind) }
 
 // And of the hub.
-func (e *ends) Executed() {}
-func (e *ends) CaughtUp() {}
+func (e *ends) Executed()              {}
+func (e *ends) CaughtUp(domain.Serial) {}
+func (e *ends) Cut()                   {}
 func (e *ends) Delivered(_, pending int) {
 	if pending > 0 {
 		e.count("pending")

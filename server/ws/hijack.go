@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"time"
 )
 
 // Sizes of the buffers in place of net/http's, which are 4 KB each. coder/websocket keeps both as long as the
@@ -20,9 +19,8 @@ const (
 // hijacker wraps the ResponseWriter of an upgrade, so that what coder/websocket hijacks is our wire.
 type hijacker struct {
 	http.ResponseWriter
-	make   func(net.Conn) *wire
-	sndbuf int
-	wire   *wire // set by Hijack
+	make func(net.Conn) *wire
+	wire *wire // set by Hijack
 }
 
 // Hijack implements http.Hijacker.
@@ -30,15 +28,6 @@ func (h *hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, brw, err := http.NewResponseController(h.ResponseWriter).Hijack()
 	if err != nil {
 		return nil, nil, err
-	}
-	_ = c.SetDeadline(time.Time{}) // the HTTP server's own timeouts end here
-	raw := c
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		raw = t.NetConn()
-	}
-	if tcp, ok := raw.(*net.TCPConn); ok && h.sndbuf > 0 {
-		// What the kernel keeps for a client that does not read. By itself it grows to 4 MB.
-		_ = tcp.SetWriteBuffer(h.sndbuf)
 	}
 	w := h.make(c)
 	h.wire = w

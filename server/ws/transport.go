@@ -82,7 +82,7 @@ func (t *Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Grap
 		refuseByHTTP(w)
 		return
 	}
-	h := &hijacker{ResponseWriter: w, sndbuf: t.cfg.SendBuffer, make: c.newWire}
+	h := &hijacker{ResponseWriter: w, make: c.newWire}
 	ws, err := websocket.Accept(h, r, &websocket.AcceptOptions{
 		Subprotocols:       []string{Subprotocol},
 		InsecureSkipVerify: true, // CheckOrigin has been asked
@@ -91,7 +91,7 @@ func (t *Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Grap
 	})
 	if err != nil { // it has answered
 		if h.wire != nil {
-			h.wire.cut()
+			h.wire.Cut()
 		}
 		t.cfg.Observer.Refused(RefusedHow)
 		t.forget(c)
