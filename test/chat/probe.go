@@ -21,20 +21,39 @@ type Probe struct {
 	Rooms func() []uuid.UUID
 	// Every is the time between two questions; every eighth is a message to send, once and never again.
 	Every time.Duration
+	now   chan chan struct{}
 	// Answered, if set, hears of each answer to a read: err is nil for a good one. An answer to a message is no sign
 	// of ownership: it may rightly come later, when the log has told how the message ended.
-	Answered func(answered check.Time, err error)
+	Answered func(asked, answered check.Time, err error)
 }
 
-// maxAsked bounds the questions that wait for an answer, below what a server allows on one connection.
-const maxAsked = 64
+// Bounds of the questions that wait for an answer: together below what a server allows on one connection, 100.
+const (
+	maxAsked = 60
+	maxBurst = 30
+)
 
 // probeLimit bounds one question.
 const probeLimit = 20 * time.Second
 
 // NewProbe makes one for an instance.
 func (n *Net) NewProbe(name, url string, rooms func() []uuid.UUID) *Probe {
-	return &Probe{net: n, name: name, url: url, Rooms: rooms, Every: 100 * time.Millisecond}
+	return &Probe{net: n, name: name, url: url, Rooms: rooms, Every: 150 * time.Millisecond, now: make(chan chan struct{})}
+}
+
+// Burst asks many questions at once, and returns when the questions have been sent: the moment before a process
+// that stood still goes on.
+func (p *Probe) Burst(ctx context.Context) {
+	sent := make(chan struct{})
+	select {
+	case p.now <- sent:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-sent:
+	case <-ctx.Done():
+	}
 }
 
 // Run asks until ctx ends.
@@ -51,8 +70,10 @@ func (p *Probe) Run(ctx context.Context) {
 	tick := time.NewTicker(p.Every)
 	defer tick.Stop()
 	for n := 0; ; n++ {
+		var burst chan struct{}
 		select {
 		case <-tick.C:
+		case burst = <-p.now:
 		case <-ctx.Done():
 			return
 		}
@@ -68,11 +89,22 @@ func (p *Probe) Run(ctx context.Context) {
 			s, err := Dial(dctx, p.url)
 			cancel()
 			if err != nil {
+				if burst != nil {
+					close(burst)
+				}
 				continue
 			}
 			socket = s
 		}
 		rooms := p.Rooms()
+		if burst != nil {
+			s := socket
+			for k := range maxBurst {
+				asked.Go(func() { p.ask(ctx, s, rooms[k%len(rooms)], 0) })
+			}
+			time.AfterFunc(20*time.Millisecond, func() { close(burst) }) // on their way by then
+			continue
+		}
 		select {
 		case tickets <- struct{}{}:
 		default:
@@ -102,6 +134,6 @@ func (p *Probe) ask(ctx context.Context, s *Socket, room uuid.UUID, n int) {
 		p.net.History.Looked(check.Read{Client: p.name, Instance: p.url, Invoked: invoked, Returned: answered, Room: room, Newest: newest})
 	}
 	if p.Answered != nil {
-		p.Answered(answered, err)
+		p.Answered(invoked, answered, err)
 	}
 }

@@ -74,7 +74,7 @@ func faults() []fault {
 			return pause(ctx, h, h.between(100*time.Millisecond, h.session/2))
 		}},
 		{"SIGSTOP beyond the session", instance, func(ctx context.Context, h hit) (int64, error) {
-			return pause(ctx, h, h.session+h.between(0, 4*time.Second))
+			return pause(ctx, h, h.session+h.between(time.Second, 5*time.Second))
 		}},
 		{"cut links", instance, func(ctx context.Context, h hit) (int64, error) {
 			before := h.i.Link.Resets.Load()
@@ -87,6 +87,7 @@ func faults() []fault {
 			before := h.i.Link.Delayed.Load()
 			h.i.Link.Stall()
 			h.hold(ctx, h.between(200*time.Millisecond, h.session+3*time.Second))
+			h.burst()
 			h.i.Link.Heal()
 			return h.i.Link.Delayed.Load() - before, nil
 		}},
@@ -94,6 +95,7 @@ func faults() []fault {
 			before := h.i.Link.Swallowed.Load()
 			h.i.Link.Silence()
 			h.hold(ctx, h.between(200*time.Millisecond, h.session+3*time.Second))
+			h.burst()
 			h.i.Link.Heal()
 			return h.i.Link.Swallowed.Load() - before, nil
 		}},
@@ -196,7 +198,15 @@ func pause(ctx context.Context, h hit, d time.Duration) (int64, error) {
 		return 0, err
 	}
 	h.hold(ctx, d)
+	h.burst()
 	return 1, h.i.Resume()
+}
+
+// burst asks the instance just before it is healed, when it is most likely to believe what is not true any more.
+func (h hit) burst() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	h.crowd.Burst(ctx, h.i.URL)
 }
 
 // brokerLimit bounds the broker's start: it reads its data again.

@@ -50,7 +50,7 @@ func main() {
 	flag.StringVar(&o.out, "out", ".torture", "`directory` for what is kept of a round that failed")
 	flag.BoolVar(&o.keep, "keep", false, "keep data and logs of clean rounds too")
 	flag.StringVar(&o.only, "only", "", "comma-separated `faults` to use: "+strings.Join(names(), ", "))
-	flag.BoolVar(&o.margins, "margins", false, "measure margins instead: the time between an old owner's last answer and the new one's first")
+	flag.BoolVar(&o.margins, "margins", false, "measure margins instead: how long after the last question that an old owner answered the new one answers first")
 	flag.IntVar(&o.phases, "phases", 6, "with -margins: how often each fault is measured")
 	flag.Parse()
 	if flag.NArg() > 0 || o.instances < 2 || o.instances > 9 || o.rooms < 1 || o.writers < 1 || o.minutes <= 0 || o.pace <= 0 || o.round < 10*time.Second {

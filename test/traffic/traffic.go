@@ -49,9 +49,10 @@ type Traffic struct {
 	writers   sync.WaitGroup
 	listeners sync.WaitGroup
 	probes    sync.WaitGroup
-	hush      context.CancelFunc // ends writers at once
-	away      context.CancelFunc // ends probes
-	leave     context.CancelFunc // ends subscribers
+	probe     map[string]*chat.Probe // by the instance's URL
+	hush      context.CancelFunc     // ends writers at once
+	away      context.CancelFunc     // ends probes
+	leave     context.CancelFunc     // ends subscribers
 }
 
 type follower struct {
@@ -62,7 +63,7 @@ type follower struct {
 
 // Start makes the rooms and lets the crowd in. ctx ends everything at once.
 func Start(ctx context.Context, net *chat.Net, cfg Config) (*Traffic, error) {
-	t := &Traffic{Net: net, cfg: cfg, quiet: make(chan struct{})}
+	t := &Traffic{Net: net, cfg: cfg, quiet: make(chan struct{}), probe: map[string]*chat.Probe{}}
 	r := rand.New(rand.NewPCG(cfg.Seed, 1))
 	host := net.NewChatter("host")
 	defer host.Close()
@@ -90,7 +91,8 @@ func Start(ctx context.Context, net *chat.Net, cfg Config) (*Traffic, error) {
 		t.writers.Go(func() { t.write(wctx, n) })
 	}
 	for n, url := range cfg.Probes {
-		p := net.NewProbe(fmt.Sprintf("probe-%d", n+1), url, t.Rooms)
+		p := net.NewProbe(fmt.Sprintf("probe-%d", n+1), url, t.followed)
+		t.probe[url] = p
 		t.probes.Go(func() { p.Run(pctx) })
 	}
 	return t, nil
@@ -110,6 +112,16 @@ func (t *Traffic) Rooms() []uuid.UUID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.rooms[:len(t.rooms):len(t.rooms)]
+}
+
+// followed are the rooms with subscribers: probes that ask for all would rarely ask for the same one again.
+func (t *Traffic) followed() []uuid.UUID { return t.Rooms()[:t.cfg.Rooms] }
+
+// Burst asks an instance with a probe for many rooms at once.
+func (t *Traffic) Burst(ctx context.Context, url string) {
+	if p := t.probe[url]; p != nil {
+		p.Burst(ctx)
+	}
 }
 
 // Quiet ends the writing: each writer is given up to limit to learn the end of its message.
