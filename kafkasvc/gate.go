@@ -113,6 +113,7 @@ type gate struct {
 func newGate(policy Policy, self domain.Instance, owner func(domain.ShardID) *domain.Owner) *gate {
 	g := &gate{policy: policy, self: self, owner: owner, changed: newFeed(0, nil)}
 	g.view.Store(&view{})
+	g.times.note(&view{}, time.Now())
 	return g
 }
 

@@ -14,7 +14,7 @@ import (
 type Stats struct {
 	Ready      bool
 	Gate       domain.ShardState                   // ShardLocked, ShardLoading or ShardOpen: of the whole instance
-	Shards     map[domain.ShardState]int           // how many are in which state here; empty until the count is known
+	Shards     map[domain.ShardState]int           // how many of those assigned here are in which state
 	GateTime   map[domain.ShardState]time.Duration // how long the gate was in which state
 	ShardTime  map[domain.ShardState]time.Duration // the same of the shards assigned here, added up
 	Refused    map[domain.ShardState]int64         // requests that the gate did not let pass, by the shard's state
@@ -196,6 +196,9 @@ func (g *gate) describe(s *Stats) {
 	times := g.times
 	g.mu.Unlock()
 	s.Gate = v.gateState()
+	for id := range v.places {
+		s.Shards[v.state(id)]++
+	}
 	s.GateTime, s.ShardTime, s.Refused = map[domain.ShardState]time.Duration{}, map[domain.ShardState]time.Duration{}, map[domain.ShardState]int64{}
 	for state := range shardStates {
 		s.GateTime[state], s.ShardTime[state] = times.gateTime[state], times.shardTime[state]

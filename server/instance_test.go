@@ -24,6 +24,7 @@ import (
 
 	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/domain/domaintest"
+	"github.com/chathome/chathome/kafkasvc"
 	"github.com/chathome/chathome/server/config"
 	"github.com/chathome/chathome/server/httpserver"
 )
@@ -60,6 +61,8 @@ func (h *memoryHome) ChatRoom(ctx context.Context, shard domain.ShardID, id uuid
 	h.passed.Add(1)
 	return h.inMemory.ChatRoom(ctx, shard, id)
 }
+
+func (h *memoryHome) Stats() kafkasvc.Stats { return kafkasvc.Stats{} }
 
 func (h *memoryHome) Close() error {
 	close(h.closed)
@@ -121,7 +124,7 @@ func start(t *testing.T, change func(*config.Config, *memoryHome, *instance)) *r
 	if change != nil {
 		change(&cfg, r.home, nil)
 	}
-	r.instance, err = newInstance(cfg, r.home, listener, slog.New(slog.NewTextHandler(r.log, nil)))
+	r.instance, err = newInstance(cfg, r.home, listener, nil, slog.New(slog.NewTextHandler(r.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

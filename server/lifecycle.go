@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc"
 	"github.com/chathome/chathome/server/httpserver"
+	"github.com/chathome/chathome/server/metrics"
 )
 
 // home is what the program asks of a chat home beside what the domain says. kafkasvc's is one.
@@ -24,6 +26,8 @@ type home interface {
 	Close() error
 	// NotReady says why the gate is not open for what is assigned here; nothing when it is.
 	NotReady() []httpserver.Reason
+	// Stats is for metrics.
+	Stats() kafkasvc.Stats
 }
 
 // instance is one running server. serve.go puts it together.
@@ -32,15 +36,17 @@ type instance struct {
 	home     home
 	http     *httpserver.Server
 	listener net.Listener
-	broker   func() error  // closes the embedded broker; nil without one
-	budget   time.Duration // for a stop
-	stopping atomic.Bool   // makes it not ready
+	metrics  *metrics.Server // nil without
+	broker   func() error    // closes the embedded broker; nil without one
+	budget   time.Duration   // for a stop
+	stopping atomic.Bool     // makes it not ready
 }
 
 // Parts of the budget of a stop that are kept for its end.
 const (
 	socketTime = 3 * time.Second // for last answers and events, and for peers to answer the close
 	storeTime  = time.Second     // for the local store to write what it has
+	scrapeTime = time.Second     // for a scrape under way
 	brokerTime = time.Second     // the same for the embedded broker
 )
 
@@ -61,6 +67,9 @@ func (i *instance) run(p process) error {
 		return err
 	})
 	tasks.Go(func() error { return i.http.Serve(i.listener) })
+	if i.metrics != nil {
+		tasks.Go(i.metrics.Serve)
+	}
 	go i.tellReadiness(faulty)
 
 	select {
@@ -109,6 +118,9 @@ func (i *instance) stop(leave context.CancelFunc, left <-chan struct{}) error {
 				return errLeft // still in use; it may lose its end, and is rebuilt from the log then
 			}
 		}},
+	}
+	if i.metrics != nil {
+		steps = append(steps, step{name: "end the last scrape", limit: scrapeTime, do: i.metrics.Shutdown})
 	}
 	if i.broker != nil {
 		steps = append(steps, step{name: "close the embedded broker", limit: brokerTime, do: func(context.Context) error {

@@ -25,6 +25,8 @@ type waysIn struct {
 	// shutdown ends event streams and sockets so that their clients come back, elsewhere. Queries and
 	// mutations under way are answered first. The error says that something had to be cut.
 	shutdown func(ctx context.Context) error
+	// How many there are now.
+	subscriptions, sockets, streams func() int
 }
 
 // doors is what the ways in have in common. The zero value lets everybody in, unobserved.
@@ -78,7 +80,7 @@ func mount(schema graphql.ExecutableSchema, d doors) (*waysIn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare GraphQL over HTTP: %w", err)
 	}
-	return &waysIn{Handler: handler, shutdown: func(ctx context.Context) error {
+	return &waysIn{Handler: handler, subscriptions: hub.Subscriptions, sockets: sockets.Connections, streams: streams.Streams, shutdown: func(ctx context.Context) error {
 		letLastEventsOut(ctx, hub)
 		both := make(chan error, 1)
 		go func() { both <- streams.Shutdown(ctx) }()

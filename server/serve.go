@@ -11,11 +11,14 @@ import (
 	neturl "net/url"
 	"path/filepath"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/chathome/chathome/graph"
 	"github.com/chathome/chathome/server/certificate"
 	"github.com/chathome/chathome/server/config"
 	"github.com/chathome/chathome/server/graphiql"
 	"github.com/chathome/chathome/server/httpserver"
+	"github.com/chathome/chathome/server/metrics"
 	"github.com/chathome/chathome/server/peers"
 )
 
@@ -36,6 +39,13 @@ func (p process) serve(cfg config.Config, secrets config.Secrets) error {
 		cfg.AdvertisedURL = cfg.Scheme() + "://" + reachable(cfg.Listen, listener.Addr())
 	}
 	warn(cfg, log)
+	var scrapes net.Listener
+	if cfg.MetricsListen != "" {
+		if scrapes, err = net.Listen("tcp", cfg.MetricsListen); err != nil {
+			return errors.Join(fmt.Errorf("listen for scrapes of metrics: %w", err), listener.Close())
+		}
+		defer scrapes.Close()
+	}
 	kafka, err := openKafka(cfg, secrets, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
@@ -44,12 +54,15 @@ func (p process) serve(cfg config.Config, secrets config.Secrets) error {
 	if err != nil {
 		return errors.Join(err, kafka.close(), listener.Close())
 	}
-	i, err := newInstance(cfg, house, listener, log)
+	i, err := newInstance(cfg, house, listener, scrapes, log)
 	if err != nil {
 		return errors.Join(err, house.Close(), kafka.close(), listener.Close())
 	}
 	if cfg.Embedded() {
 		i.broker = kafka.close
+	}
+	if scrapes != nil {
+		log.Info("serving metrics", "url", "http://"+reachable(cfg.MetricsListen, scrapes.Addr())+"/metrics")
 	}
 	log.Info("serving", "version", version(), "instance", house.Instance().ID, "url", cfg.AdvertisedURL, "embedded", cfg.Embedded())
 	if cfg.GraphiQL {
@@ -58,8 +71,8 @@ func (p process) serve(cfg config.Config, secrets config.Secrets) error {
 	return i.run(p)
 }
 
-// newInstance puts HTTP and GraphQL around a home.
-func newInstance(cfg config.Config, house home, listener net.Listener, log *slog.Logger) (*instance, error) {
+// newInstance puts HTTP and GraphQL around a home. scrapes is nil where there are no metrics.
+func newInstance(cfg config.Config, house home, listener, scrapes net.Listener, log *slog.Logger) (*instance, error) {
 	i := &instance{log: log, home: house, listener: listener, budget: cfg.ShutdownTimeout}
 	var page http.Handler
 	var err error
@@ -80,9 +93,25 @@ func newInstance(cfg config.Config, house home, listener net.Listener, log *slog
 		}
 		secure = files.Config()
 	}
-	ways, err := mount(graph.New(house), doors{proxies: proxies, introspection: cfg.Introspection, log: log})
+	d := doors{proxies: proxies, introspection: cfg.Introspection, log: log}
+	followers := metrics.NewFollowers()
+	if scrapes != nil {
+		d.sockets, d.events = followers, followers
+	}
+	ways, err := mount(graph.New(house), d)
 	if err != nil {
 		return nil, err
+	}
+	if scrapes != nil {
+		registry := prometheus.NewRegistry()
+		err := metrics.Register(registry, metrics.Sources{
+			Version: version(), Home: house.Stats, Followers: followers,
+			Subscriptions: ways.subscriptions, Sockets: ways.sockets, Streams: ways.streams,
+		})
+		if err != nil {
+			return nil, err
+		}
+		i.metrics = metrics.NewServer(registry, scrapes, log)
 	}
 	i.http = httpserver.New(httpserver.Config{
 		GraphQL: ways, EndStreams: ways.shutdown,

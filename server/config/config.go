@@ -65,6 +65,8 @@ type Config struct {
 	GraphiQL       bool     `group:"Server" name:"graphiql" negatable:"" help:"Serve GraphiQL at /. Turn it off with --no-graphiql or --graphiql=off."`
 	Introspection  bool     `group:"Server" negatable:"" help:"Answer questions about the GraphQL schema. Turn it off with --no-introspection or --introspection=off."`
 
+	MetricsListen string `group:"Server" placeholder:"HOST:PORT" help:"Address to serve metrics for Prometheus on, at /metrics. Default: nowhere."`
+
 	ShutdownTimeout time.Duration `group:"Server" help:"Longest time a stop may take after the first SIGINT or SIGTERM. A second signal exits at once."`
 
 	Brokers           []string `group:"Kafka" placeholder:"HOST:PORT,…" help:"Kafka brokers to start from, comma-separated. Default: an embedded broker, for one machine and for trying out."`

@@ -72,6 +72,7 @@ func TestParse_ReadsEveryFlagAndItsVariable(t *testing.T) {
 	}{
 		{"listen", "0.0.0.0:0", func(c Config) any { return c.Listen }, "0.0.0.0:0", nil},
 		{"advertised-url", "https://chat.example/", func(c Config) any { return c.AdvertisedURL }, "https://chat.example", nil},
+		{"metrics-listen", ":9464", func(c Config) any { return c.MetricsListen }, ":9464", nil},
 		{"instance-id", "a-1", func(c Config) any { return c.InstanceID }, "a-1", nil},
 		{"data-dir", ":memory:", func(c Config) any { return c.DataDir }, InMemory, nil},
 		{"brokers", "a:1, b:2,a:1", func(c Config) any { return strings.Join(c.Brokers, " ") }, "a:1 b:2", nil},
@@ -159,6 +160,7 @@ func TestParse_NamesEveryFaultAtOnce(t *testing.T) {
 			[]string{"graphiql", "shards", "gate", "session-timeout", "log-level", "log-format"}},
 		{"unreadable and unreasonable ones are told together", "--shards=x --listen=nowhere", []string{"shards", "listen"}},
 		{"addresses", "--listen=:99999 --brokers=a,b:0,:9092,c:9092", []string{"listen", "brokers", "brokers", "brokers"}},
+		{"metrics in the way of the API", "--listen=127.0.0.1:1 --metrics-listen=127.0.0.1:1", []string{"metrics-listen"}},
 		{"urls", "--advertised-url=ftp://x --allowed-origins=*,https://*.example,https://a.example/path,app.example,null", []string{"advertised-url", "allowed-origins", "allowed-origins", "allowed-origins", "allowed-origins", "allowed-origins"}},
 		{"a url with a password", "--advertised-url=http://u:p@x", []string{"advertised-url"}},
 		{"proxies", "--trusted-proxies=proxy.example,10.0.0.0/8,10.0.0.0/99", []string{"trusted-proxies", "trusted-proxies"}},

@@ -79,6 +79,14 @@ func (c *Config) checkServer(f *Faults) {
 	if problem := addressProblem(c.Listen, true); problem != "" {
 		f.add("listen", "%s", problem)
 	}
+	if c.MetricsListen != "" {
+		if problem := addressProblem(c.MetricsListen, true); problem != "" {
+			f.add("metrics-listen", "%s", problem)
+		}
+		if _, port, _ := net.SplitHostPort(c.MetricsListen); c.MetricsListen == c.Listen && port != "0" {
+			f.add("metrics-listen", "is the address of --listen; metrics are served apart from the API")
+		}
+	}
 	if problem := urlProblem(c.AdvertisedURL); problem != "" {
 		f.add("advertised-url", "%s", problem)
 	}

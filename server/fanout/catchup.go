@@ -34,6 +34,7 @@ func (l *lane) catchUp(s *Subscription) {
 				}
 			}
 		}
+		behind := feed.Tip() - s.pos
 		s.first, s.pos, s.last = false, e.to, e.last
 		if e.Payload != nil && !s.send(b, e) {
 			return
@@ -42,7 +43,7 @@ func (l *lane) catchUp(s *Subscription) {
 			s.complete()
 			return
 		}
-		l.g.hub.cfg.Observer.CaughtUp()
+		l.g.hub.cfg.Observer.CaughtUp(max(0, behind))
 	}
 	s.busy.Store(false)
 	l.wake()

@@ -6,6 +6,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/graph"
 )
 
@@ -50,15 +51,18 @@ type Observer interface {
 	// Delivered: n events were handed to sinks in one round or catch-up; pending of them did not go out
 	// at once, because the client was slow.
 	Delivered(n, pending int)
-	// CaughtUp: one event went to a member that lagged or resumed.
-	CaughtUp()
+	// CaughtUp: one event went to a member that lagged or resumed; it was so far behind before.
+	CaughtUp(behind domain.Serial)
+	// Cut: a subscription ended because its client could not be written to: too slow, or gone.
+	Cut()
 }
 
 type unobserved struct{}
 
-func (unobserved) Executed()          {}
-func (unobserved) Delivered(int, int) {}
-func (unobserved) CaughtUp()          {}
+func (unobserved) Executed()              {}
+func (unobserved) Delivered(int, int)     {}
+func (unobserved) CaughtUp(domain.Serial) {}
+func (unobserved) Cut()                   {}
 
 func (c Config) withDefaults() Config {
 	if c.Classify == nil {

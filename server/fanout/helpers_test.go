@@ -33,14 +33,18 @@ type house struct {
 	seen counts
 }
 
-type counts struct{ executed, delivered, pending, caughtUp atomic.Int64 }
+type counts struct{ executed, delivered, pending, caughtUp, behind, cut atomic.Int64 }
 
 func (c *counts) Executed() { c.executed.Add(1) }
 func (c *counts) Delivered(n, pending int) {
 	c.delivered.Add(int64(n))
 	c.pending.Add(int64(pending))
 }
-func (c *counts) CaughtUp() { c.caughtUp.Add(1) }
+func (c *counts) Cut() { c.cut.Add(1) }
+func (c *counts) CaughtUp(behind domain.Serial) {
+	c.caughtUp.Add(1)
+	c.behind.Store(max(c.behind.Load(), int64(behind)))
+}
 
 // noon makes equal messages equal in two homes.
 func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }

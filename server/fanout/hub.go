@@ -16,8 +16,9 @@ type Hub struct {
 	slots     chan struct{} // executions of members that catch up
 	ringBytes atomic.Int64
 
-	mu     sync.Mutex
-	groups map[groupID]*group
+	mu      sync.Mutex
+	groups  map[groupID]*group
+	members int
 }
 
 // groupID: whose events are the same bytes.
@@ -74,6 +75,7 @@ func (h *Hub) join(s *Subscription, id groupID, share bool) {
 		}
 	}
 	l := g.add(s)
+	h.members++
 	h.mu.Unlock()
 	l.wake()
 }
@@ -86,6 +88,7 @@ func (h *Hub) leave(s *Subscription) {
 	if l == nil {
 		return // it has not joined yet; add sees that it is gone
 	}
+	h.members--
 	if l.g.remove(s) && l.g.share && h.groups[l.g.id] == l.g {
 		delete(h.groups, l.g.id)
 	}
@@ -96,4 +99,11 @@ func (h *Hub) Groups() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.groups)
+}
+
+// Subscriptions is how many there are that follow a feed.
+func (h *Hub) Subscriptions() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.members
 }

@@ -98,6 +98,12 @@ func TestSharing_SlowMemberGetsOneLargerEventAndKeepsNobodyWaiting(t *testing.T)
 		if slow.overlap {
 			h.t.Error("calls of a sink overlap")
 		}
+		if n := h.seen.behind.Load(); n < 30 {
+			h.t.Errorf("it was seen %d messages behind", n)
+		}
+		if n := h.hub.Subscriptions(); n != 3 {
+			h.t.Errorf("%d subscriptions", n)
+		}
 	})
 }
 
@@ -212,6 +218,9 @@ func TestFail_WriteErrorEndsOneMemberOnly(t *testing.T) {
 			h.t.Errorf("failed %v, %d events, completed %d times", sinks[1].failed, len(sinks[1].events()), sinks[1].ended)
 		}
 		serials(h.t, sinks[0].events(), 1, 2)
+		if cut, left := h.seen.cut.Load(), h.hub.Subscriptions(); cut != 1 || left != 2 {
+			h.t.Errorf("%d cut, %d left", cut, left)
+		}
 	})
 }
 

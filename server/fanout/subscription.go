@@ -64,7 +64,9 @@ func (s *Subscription) complete() {
 
 // fail: the client cannot be reached.
 func (s *Subscription) fail(err error) {
-	s.leave()
+	if s.leave() {
+		s.hub.cfg.Observer.Cut()
+	}
 	s.sink.Fail(err)
 }
 

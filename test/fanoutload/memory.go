@@ -10,6 +10,7 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 
+	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/domain/domaintest"
 	"github.com/chathome/chathome/graph"
 	"github.com/chathome/chathome/server/fanout"
@@ -22,7 +23,8 @@ type executions struct{ n, pending, caughtUp atomic.Int64 }
 
 func (e *executions) Executed()                { e.n.Add(1) }
 func (e *executions) Delivered(_, pending int) { e.pending.Add(int64(pending)) }
-func (e *executions) CaughtUp()                { e.caughtUp.Add(1) }
+func (e *executions) Cut()                     {}
+func (e *executions) CaughtUp(domain.Serial)   { e.caughtUp.Add(1) }
 
 // serveMemory serves chathome's API over a home in memory: what is left is the cost of the API itself.
 func serveMemory(addr string) error {
