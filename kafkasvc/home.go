@@ -57,16 +57,13 @@ func New(cfg Config) (*Home, error) {
 	}
 	h := &Home{cfg: cfg, lg: cfg.Log, store: store, ids: newTenureIDs(), budget: &budget{bytes: cfg.LoadBudget}}
 	h.cluster = newCluster(&cfg)
-	h.dir, err = directory.New(directory.Config{
-		Topic: directoryLog{h}, Store: newDirectoryStore(h.store), Shards: cfg.Shards, Instance: cfg.instance(), Log: cfg.Log,
-		Partitions: h.countPartitions,
-		Hooks: directory.Hooks{
-			NewLife:      h.newLife,
-			Rebuilt:      h.announceAgain,
-			OwnerChanged: func(domain.ShardID) { h.gate.touch() },
-			Alarm:        h.directoryAlarm,
-		},
-	})
+	h.dir, err = h.openDirectory()
+	if errors.Is(err, local.ErrFault) { // it is a cache: without it the start takes longer, that is all
+		h.lg.Warn("local data cannot be read; they are dropped and built from the log again", "err", err)
+		if err = store.DropAll(); err == nil {
+			h.dir, err = h.openDirectory()
+		}
+	}
 	if err != nil {
 		h.cluster.Close()
 		return nil, errors.Join(err, store.Close())
@@ -80,6 +77,20 @@ func newCluster(cfg *Config) *kafkalog.Cluster {
 	return kafkalog.New(kafkalog.Config{
 		Brokers: cfg.Brokers, Dial: cfg.Dial, TLS: cfg.TLS, SASL: cfg.SASL,
 		ClientID: "chathome-" + cfg.InstanceID, RPCTimeout: cfg.Timeouts.RPC, Log: cfg.Log,
+	})
+}
+
+// openDirectory reads what the local store has of the directory.
+func (h *Home) openDirectory() (*directory.Directory, error) {
+	return directory.New(directory.Config{
+		Topic: directoryLog{h}, Store: newDirectoryStore(h.store), Shards: h.cfg.Shards, Instance: h.cfg.instance(), Log: h.lg,
+		Partitions: h.countPartitions,
+		Hooks: directory.Hooks{
+			NewLife:      h.newLife,
+			Rebuilt:      h.announceAgain,
+			OwnerChanged: func(domain.ShardID) { h.gate.touch() },
+			Alarm:        h.directoryAlarm,
+		},
 	})
 }
 

@@ -409,6 +409,41 @@ func TestHome_DamagedLocalData(t *testing.T) {
 	})
 }
 
+// A table that cannot be read once, at the first, second, third … look at one: at the opening of the store, by the
+// directory at the start, or later by shards. It costs the local data, never the start.
+func TestHome_UnreadableTable(t *testing.T) {
+	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
+		var looks, broken atomic.Int64
+		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpFileReadAt && strings.HasSuffix(op.Path, ".sst") && looks.Add(-1) == 0 {
+				broken.Add(1)
+				return syscall.EIO
+			}
+			return nil
+		}))
+		keep := func(cfg *Config) { cfg.DataDir, cfg.StoreFS = "data", fs }
+		a := join(t, c, "a", keep).ready()
+		info := a.room("kitchen")
+		for i := range 40 {
+			sendAnywhere(t, info, "alice", fmt.Sprint("m", i), fmt.Sprint("m", i), a)
+		}
+		want := texts(a.history(info))
+		a.end()
+		for n := range int64(30) {
+			looks.Store(n + 1)
+			a = join(t, c, "a", keep).ready()
+			if got := texts(a.history(info)); got != want {
+				t.Errorf("unreadable at look %d: %s", n+1, got)
+			}
+			a.end()
+			join(t, c, "a", keep).ready().end()
+		}
+		if broken.Load() < 10 {
+			t.Errorf("broken %d times", broken.Load())
+		}
+	})
+}
+
 // The disk is full (S-E2): the process goes on, answers nothing wrong, says why it is not ready, and serves again when
 // there is room.
 func TestHome_DiskFull(t *testing.T) {

@@ -23,11 +23,14 @@ func (h *Home) Run(ctx context.Context) error {
 	defer unfollow()
 	following := make(chan error, 1)
 	go func() { following <- h.dir.Run(follow) }()
+	watched := make(chan struct{})
+	go func() { defer close(watched); _ = h.watchStore(follow) }() // the directory may find the first fault
 
 	err := h.serve(ctx)
 	h.waitFor("stopping")
 	h.gate.lock()
 	unfollow() // last: rooms are announced until the group is left
+	<-watched
 	if derr := <-following; derr != nil {
 		err = errors.Join(err, fmt.Errorf("follow the directory: %w", derr))
 	}
@@ -61,7 +64,6 @@ func (h *Home) serve(ctx context.Context) error {
 	tasks, ctx := errgroup.WithContext(ctx)
 	tasks.Go(func() error { return group.Run(ctx) })
 	tasks.Go(func() error { return h.tick(ctx) })
-	tasks.Go(func() error { return h.watchStore(ctx) })
 	tasks.Go(func() error { return h.watchLife(ctx, life) })
 	return stopped(ctx, tasks.Wait())
 }
