@@ -131,6 +131,7 @@ func (l *loader) try(ctx context.Context, r reader, takeover domain.Offset) (f *
 	}
 	l.tenure.store = store
 	l.tenure.loaded.Store(int64(at.Next))
+	l.tenure.begun.Store(true)
 	f = store.NewFold(at)
 	err = l.stream(ctx, r, f, takeover)
 	return f, errors.Is(err, kafkalog.ErrOutOfRange), err

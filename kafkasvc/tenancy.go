@@ -114,7 +114,7 @@ func (h *Home) commitOffsets(ctx context.Context, t *tenancy) {
 	for _, k := range t.keepers {
 		if next := k.confirmed.Load(); next > 0 {
 			at[k.shard.id] = domain.Offset(next)
-		} else if last := k.tenure.Load(); last != nil && last.loaded.Load() > 0 {
+		} else if last := k.tenure.Load(); last != nil && last.begun.Load() {
 			at[k.shard.id] = domain.Offset(last.loaded.Load())
 		}
 	}

@@ -77,6 +77,7 @@ type tenure struct {
 	cancel context.CancelCauseFunc // ends it before its generation
 
 	loaded atomic.Int64 // next offset to read
+	begun  atomic.Bool  // loaded is known
 	target atomic.Int64 // offset of the takeover
 }
 
