@@ -44,9 +44,11 @@ type life struct {
 	armed  atomic.Pointer[crashAt]
 	calls  atomic.Int64 // under way
 	closed atomic.Bool  // takes no more calls
-	stop   context.CancelFunc
-	done   chan struct{}
-	err    error // of Run and Close, once done is closed
+
+	stopping atomic.Bool // no pauses any more: they would count as time that the stop takes
+	stop     context.CancelFunc
+	done     chan struct{}
+	err      error // of Run and Close, once done is closed
 }
 
 type pause struct {
@@ -136,8 +138,9 @@ func (n *node) leave() {
 	if l == nil {
 		return
 	}
-	began := time.Now()
+	l.stopping.Store(true)
 	l.resume()
+	began := time.Now()
 	l.stop()
 	<-l.done
 	n.now.Store(nil)
@@ -181,7 +184,7 @@ func (l *life) clock() time.Duration {
 
 // suspend stops the process as SIGSTOP does: nothing that others could see happens until resume.
 func (l *life) suspend() bool {
-	return l.paused.CompareAndSwap(nil, &pause{at: l.clock(), over: make(chan struct{})})
+	return !l.stopping.Load() && l.paused.CompareAndSwap(nil, &pause{at: l.clock(), over: make(chan struct{})})
 }
 
 func (l *life) resume() {
