@@ -21,7 +21,7 @@ RUN      ?= .
 TOOL := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test audit test-clients graphiql cluster demo sim seeded bench bench-fanout fuzz generate fmt vet lint check clean kafka test-kafka
+.PHONY: help build run test audit test-clients graphiql cluster demo sim seeded hostile bench bench-fanout bench-http fuzz generate fmt vet lint check clean kafka test-kafka
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ sim: ## Simulate hours of faults in minutes (SEED=… HOURS=…)
 
 seeded: ## Plant bugs one by one and see the simulation catch each (ARGS=…)
 	go run ./test/seeded $(ARGS)
+
+hostile: ## Attack a server with hostile clients while others go on (TESTFLAGS=-race; ARGS=-leaks for Go's leak profile)
+	go test -count 1 -timeout 30m -v $(TESTFLAGS) ./test/hostile -args -full $(ARGS)
 
 bench: ## Run benchmarks (PKG=… BENCH=… COUNT=…)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)

@@ -26,6 +26,7 @@ const (
 )
 
 func main() {
+	inspect()
 	signals := make(chan os.Signal, 2) // two: the first stops, the second exits
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	os.Exit(run(process{

@@ -1,0 +1,5 @@
+//go:build race
+
+package hostile
+
+const raceEnabled = true // the program is built with the race detector too
