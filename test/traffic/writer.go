@@ -22,6 +22,9 @@ const (
 	born      = 1  // a new room is made for it
 )
 
+// patient is longer than a server's own deadline for a request, 10 s.
+const patient = 15 * time.Second
+
 // writer is one person.
 type writer struct {
 	*Traffic
@@ -37,6 +40,9 @@ func (t *Traffic) write(ctx context.Context, n int) {
 	w := &writer{Traffic: t, name: name, rand: rand.New(rand.NewPCG(t.cfg.Seed, uint64(100+n))), chatter: t.Net.NewChatter(name), twin: t.Net.NewChatter(name)}
 	defer w.chatter.Close()
 	defer w.twin.Close()
+	if n%2 == 1 { // patient ones hear what a server says at its own deadline
+		w.chatter.Attempt, w.twin.Attempt = patient, patient
+	}
 	for {
 		pause := t.cfg.Pace/2 + time.Duration(w.rand.Int64N(int64(t.cfg.Pace)+1))
 		select {
