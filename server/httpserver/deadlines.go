@@ -15,8 +15,9 @@ func deadlines(limit time.Duration, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		d := &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w), limit: limit}
-		d.extend()
+		d := &deadlineWriter{ResponseWriter: w, control: http.NewResponseController(w), limit: limit, streams: r.ProtoMajor >= 2}
+		d.extend() // what net/http writes by itself; and the last request may have left one behind
+		d.written()
 		defer d.extend() // net/http writes what is buffered when the handler has returned
 		next.ServeHTTP(d, r)
 	})
@@ -26,6 +27,7 @@ type deadlineWriter struct {
 	http.ResponseWriter
 	control  *http.ResponseController
 	limit    time.Duration
+	streams  bool // HTTP/2: a deadline is a timer that resets the stream, also while nobody writes
 	hijacked bool
 }
 
@@ -33,6 +35,13 @@ type deadlineWriter struct {
 func (d *deadlineWriter) extend() {
 	if !d.hijacked {
 		_ = d.control.SetWriteDeadline(time.Now().Add(d.limit))
+	}
+}
+
+// written ends the time limit of one write where it would go on.
+func (d *deadlineWriter) written() {
+	if d.streams {
+		_ = d.control.SetWriteDeadline(time.Time{})
 	}
 }
 
@@ -45,12 +54,14 @@ func (d *deadlineWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 func (d *deadlineWriter) Write(b []byte) (int, error) {
 	d.extend()
+	defer d.written()
 	return d.ResponseWriter.Write(b)
 }
 
 // FlushError is found by http.ResponseController.
 func (d *deadlineWriter) FlushError() error {
 	d.extend()
+	defer d.written()
 	return d.control.Flush()
 }
 

@@ -2,6 +2,7 @@ package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -153,6 +154,35 @@ func TestTimeouts_StreamsLiveAndDeadPeersAreCut(t *testing.T) {
 	case <-cut:
 	case <-time.After(20 * time.Second):
 		t.Error("a peer that does not read holds its handler")
+	}
+}
+
+// In HTTP/2 a deadline for writing is a timer on the stream (net/http): it must not run while a handler thinks.
+func TestTimeouts_HandlersOfHTTP2MayThink(t *testing.T) {
+	certificate := httptest.NewTLSServer(nil)
+	defer certificate.Close()
+	_, address := serve(t, func(c *Config) {
+		c.TLS = &tls.Config{Certificates: certificate.TLS.Certificates}
+		c.Limits.WriteTimeout = 50 * time.Millisecond
+		c.GraphQL = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for i := range 3 {
+				time.Sleep(200 * time.Millisecond)
+				_, _ = fmt.Fprintf(w, "part %d\n", i)
+				if i == 1 {
+					_ = http.NewResponseController(w).Flush()
+				}
+			}
+		})
+	})
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport}).Get("https://" + address + "/graphql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if b, err := io.ReadAll(answer.Body); err != nil || answer.ProtoMajor != 2 || string(b) != "part 0\npart 1\npart 2\n" {
+		t.Errorf("%s: %q, %v", answer.Proto, b, err)
 	}
 }
 

@@ -83,7 +83,9 @@ func (p *response) locked(parts ...[]byte) error {
 		}
 	}
 	_ = p.rc.SetWriteDeadline(time.Now().Add(p.limit))
-	return p.rc.Flush()
+	err := p.rc.Flush()
+	_ = p.rc.SetWriteDeadline(time.Time{}) // in HTTP/2 it would reset the stream also while nobody writes
+	return err
 }
 
 func (p *response) send(f *fanout.Frame) error { return p.locked(f.Bytes) }
