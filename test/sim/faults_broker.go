@@ -125,7 +125,7 @@ func errorCodes() (fs []*fault) {
 			for end := time.Now().Add(length); time.Now().Before(end); {
 				f := w.fault(kfake.Fault{Keys: []kmsg.Key{k.key}, TopLevel: k.topLevel, Err: k.errs[r.IntN(len(k.errs))], Count: 1 + r.IntN(4)})
 				switch k.key { // these are rare while nothing else happens
-				case kmsg.JoinGroup, kmsg.SyncGroup:
+				case kmsg.JoinGroup, kmsg.SyncGroup, kmsg.ListOffsets:
 					w.fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, TopLevel: true, Err: kerr.RebalanceInProgress, Count: 1})
 				}
 				if k.key == kmsg.LeaveGroup || k.key == kmsg.FindCoordinator {
