@@ -81,6 +81,9 @@ bench: ## Run benchmarks (PKG=… BENCH=… COUNT=…)
 bench-fanout: build ## Measure the fan-out beside Centrifugo (ARGS=-centrifugo=… names its program; builds it otherwise)
 	go run ./test/fanoutload -server $(BIN) -centrifugo build $(ARGS)
 
+bench-http: ## Measure GraphQL over HTTP beside gqlgen's own transport: requests/s, allocations, p99 (COUNT=… TESTFLAGS=…)
+	go test -run '^$$' -bench 'POST|Loopback' -benchmem -count $(COUNT) $(TESTFLAGS) ./server/graphqlhttp
+
 fuzz: ## Run each fuzz target for FUZZTIME (PKG=…)
 	@scripts/fuzz $(FUZZTIME) $(PKG)
 
