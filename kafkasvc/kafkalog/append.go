@@ -77,7 +77,7 @@ func (c *Cluster) Append(ctx context.Context, topic string, partition int32, rec
 func (c *Cluster) append(ctx context.Context, topic string, partition int32, records []Record) (base domain.Offset, err error) {
 	addr, seq, err := c.leader(ctx, topic, partition)
 	if err != nil {
-		return 0, &AppendError{NotWritten: true, Permanent: errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.InvalidTopic), Err: err}
+		return 0, &AppendError{NotWritten: true, Permanent: errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.InvalidTopic), Err: lacking(rightWrite, topic, err)}
 	}
 	k, err := c.connTo(ctx, addr)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Cluster) append(ctx context.Context, topic string, partition int32, rec
 		if res.message != "" {
 			err = fmt.Errorf("%w: %s", res.code, res.message)
 		}
-		return 0, &AppendError{NotWritten: refused, Permanent: refusal.permanent, Err: err}
+		return 0, &AppendError{NotWritten: refused, Permanent: refusal.permanent, Err: lacking(rightWrite, topic, err)}
 	}
 	if res.base < 0 {
 		return 0, &AppendError{Err: damaged("acknowledged at %d", res.base)}

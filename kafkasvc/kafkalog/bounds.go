@@ -25,7 +25,7 @@ func (c *Cluster) Bounds(ctx context.Context, topic string, partition int32) (st
 // listOffset asks one question: brokers refuse two on one partition in a request.
 func (c *Cluster) listOffset(ctx context.Context, topic string, partition int32, which int64) (domain.Offset, error) {
 	fail := func(err error) (domain.Offset, error) {
-		return 0, fmt.Errorf("bounds of topic %s partition %d: %w", topic, partition, c.failures.note(err))
+		return 0, fmt.Errorf("bounds of topic %s partition %d: %w", topic, partition, lacking(rightDescribe, topic, c.failures.note(err)))
 	}
 	addr, seq, err := c.leader(ctx, topic, partition)
 	if err != nil {

@@ -93,22 +93,34 @@ func (r *routes) demote(addr string) {
 }
 
 // failed puts a broker at the end of those to ask. No caller hears of it as long as another one answers, so the log
-// does, once.
+// does: once for each kind of failure until the broker answers again.
 func (c *Cluster) failed(addr string, err error) {
 	c.routes.demote(addr)
 	c.routes.mu.Lock()
-	known := c.routes.failing[addr]
-	c.routes.failing[addr] = true
+	kind := kindOf(err)
+	known := slices.Contains(c.routes.failing[addr], kind)
+	if !known {
+		c.routes.failing[addr] = append(c.routes.failing[addr], kind)
+	}
 	c.routes.mu.Unlock()
 	if !known {
 		c.cfg.Log.Warn("a broker does not answer; asking the others", "broker", addr, "err", err)
 	}
 }
 
+// kindOf tells failures apart without what differs from one to the next, such as ports.
+func kindOf(err error) string {
+	var e *BrokerError
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return string(e.Stage) + e.hint
+}
+
 func (c *Cluster) answered(addr string) {
 	r := &c.routes
 	r.mu.Lock()
-	known := r.failing[addr]
+	_, known := r.failing[addr]
 	delete(r.failing, addr)
 	r.mu.Unlock()
 	if known {

@@ -74,7 +74,7 @@ func (r *Reader) Read(ctx context.Context, from domain.Offset, visit func(off do
 		next, err := r.round(ctx, from, seen)
 		r.expected = next
 		if err != nil {
-			return fmt.Errorf("read topic %s partition %d at %d: %w", r.topic, r.partition, from, r.cluster.failures.note(err))
+			return fmt.Errorf("read topic %s partition %d at %d: %w", r.topic, r.partition, from, lacking(rightRead, r.topic, r.cluster.failures.note(err)))
 		}
 		// Batches that hold no records (any more) are no reason to say that nothing is there.
 		if visited || next <= from {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"syscall"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -61,7 +62,7 @@ func (c *Cluster) hint(stage Stage, err error) string {
 		hostname x509.HostnameError
 		expired  x509.CertificateInvalidError
 		record   tls.RecordHeaderError
-		alert    tls.AlertError
+		network  *net.OpError
 	)
 	hungUp := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET)
 	switch {
@@ -83,8 +84,8 @@ func (c *Cluster) hint(stage Stage, err error) string {
 		return "its certificate is not valid"
 	case errors.As(err, &record), stage == StageTLS && hungUp:
 		return "it does not speak TLS on this port"
-	case errors.As(err, &alert):
-		return "it refuses our side of the TLS handshake; it may want a client certificate"
+	case errors.As(err, &network) && network.Op == "remote error": // an alert of TLS
+		return c.refusedCertificate()
 	case stage == StageVersions && hungUp && c.cfg.TLS == nil:
 		return "it hung up on the first request; it probably expects TLS on this port"
 	case stage == StageAuthenticate && hungUp:
@@ -97,4 +98,19 @@ func (c *Cluster) hint(stage Stage, err error) string {
 		return "it did not answer in time"
 	}
 	return ""
+}
+
+// refusedCertificate says what is wrong with our own certificate. A broker's alert hardly tells.
+func (c *Cluster) refusedCertificate() string {
+	if c.cfg.TLS == nil {
+		return "it refuses the TLS handshake"
+	}
+	ours := c.cfg.TLS().Certificates
+	if len(ours) == 0 {
+		return "it refuses the TLS handshake; it wants a certificate of ours, and none is configured"
+	}
+	if leaf := ours[0].Leaf; leaf != nil && time.Now().After(leaf.NotAfter) {
+		return "it refuses our certificate, which expired on " + leaf.NotAfter.UTC().Format(time.DateTime) + " UTC; renew it"
+	}
+	return "it refuses our certificate; have it signed by an authority that the brokers trust"
 }

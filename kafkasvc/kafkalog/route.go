@@ -20,10 +20,10 @@ import (
 // never by the clock: an idle instance asks nothing, and a moved leader is found by the first request it refuses.
 type routes struct {
 	mu           sync.Mutex
-	given        []string         // addresses to begin with
-	seeds        []string         // addresses to ask, in this order; the ones that failed last
-	failing      map[string]bool  // those that did not answer when they were last asked
-	brokers      map[int32]string // id to address
+	given        []string            // addresses to begin with
+	seeds        []string            // addresses to ask, in this order; the ones that failed last
+	failing      map[string][]string // those that did not answer when they were last asked, and how, as the log has it
+	brokers      map[int32]string    // id to address
 	topics       map[string]*topicRoute
 	stale        map[string]uint64 // a topic's answer must be of a later request than this
 	coordinators map[string]string // group to address
@@ -52,7 +52,7 @@ type flight struct {
 
 func (r *routes) init(seeds []string) {
 	r.given, r.seeds = slices.Clone(seeds), slices.Clone(seeds)
-	r.failing = make(map[string]bool)
+	r.failing = make(map[string][]string)
 	r.brokers = make(map[int32]string)
 	r.topics = make(map[string]*topicRoute)
 	r.stale = make(map[string]uint64)
@@ -180,7 +180,7 @@ func (r *routes) learn(m *metadata.Response, seq uint64) {
 	live := slices.Collect(maps.Values(r.brokers))
 	gone := func(addr string) bool { return !slices.Contains(live, addr) && !slices.Contains(r.given, addr) }
 	r.seeds = slices.DeleteFunc(r.seeds, gone)
-	maps.DeleteFunc(r.failing, func(addr string, _ bool) bool { return gone(addr) })
+	maps.DeleteFunc(r.failing, func(addr string, _ []string) bool { return gone(addr) })
 	for _, t := range m.Topics {
 		n := &topicRoute{seq: seq, err: kafka.Error(t.ErrorCode), partitions: make(map[int32]partitionRoute, len(t.Partitions))}
 		for _, p := range t.Partitions {

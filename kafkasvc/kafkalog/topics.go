@@ -86,9 +86,9 @@ func (c *Cluster) createTopic(ctx context.Context, spec TopicSpec) error {
 		case code == kafka.InvalidConfiguration && drop(&settings, settingUnclean):
 			continue // a broker without unclean elections does not know the setting
 		case message != "":
-			return fmt.Errorf("%w: %s", code, message)
+			return lacking(rightCreate, spec.Name, fmt.Errorf("%w: %s", code, message))
 		}
-		return code
+		return lacking(rightCreate, spec.Name, code)
 	}
 }
 
