@@ -33,24 +33,18 @@ type waysIn struct {
 type doors struct {
 	authenticate  auth.Authenticate // nil: auth.Everybody
 	proxies       peers.Proxies
-	followers     *peers.Limiter // of sockets and event streams together; nil: as below
+	followers     *peers.Limiter // of sockets and event streams together; nil: any number
 	introspection bool
 	sockets       ws.Observer     // may be nil
 	events        fanout.Observer // may be nil
 	log           *slog.Logger
 }
 
-// Sockets and event streams, altogether and for one address: a whole company may stand behind one.
-const (
-	maxFollowers           = 16_384
-	maxFollowersPerAddress = 4_096
-)
-
 // mount puts the ways in on a schema. It is the whole seam between the two.
 func mount(schema graphql.ExecutableSchema, d doors) (*waysIn, error) {
 	hub := fanout.New(fanout.Config{Observer: d.events, Log: d.log})
 	if d.followers == nil {
-		d.followers = peers.NewLimiter(maxFollowers, maxFollowersPerAddress)
+		d.followers = peers.NewLimiter(0, 0)
 	}
 	sockets, err := ws.New(ws.Config{
 		Hub:          hub,

@@ -93,7 +93,13 @@ func newInstance(cfg config.Config, house home, listener, scrapes net.Listener, 
 		}
 		secure = files.Config()
 	}
-	d := doors{proxies: proxies, introspection: cfg.Introspection, log: log}
+	room := allows(log)
+	limits := httpserver.DefaultLimits()
+	limits.Connections, limits.ConnectionsPerAddress = room.connections, room.connectionsPerAddress
+	d := doors{
+		proxies: proxies, followers: peers.NewLimiter(room.followers, room.followersPerAddress),
+		introspection: cfg.Introspection, log: log,
+	}
 	followers := metrics.NewFollowers()
 	if scrapes != nil {
 		d.sockets, d.events = followers, followers
@@ -122,7 +128,7 @@ func newInstance(cfg config.Config, house home, listener, scrapes net.Listener, 
 			Advertised: cfg.AdvertisedURL,
 			Local:      config.Loopback(listener.Addr().String()),
 		},
-		Limits:  httpserver.DefaultLimits(),
+		Limits:  limits,
 		Proxies: proxies,
 		TLS:     secure,
 		Log:     log,

@@ -26,8 +26,7 @@ type Limits struct {
 	WriteTimeout  time.Duration // for one write to a peer that does not read; not for a whole answer
 	IdleTimeout   time.Duration // between two requests of a connection
 
-	// Connections that are no sockets or event streams, altogether and from one address. Somewhat more than
-	// there may be of those, so that who comes for one too many is told so.
+	// Connections that are no sockets or event streams, altogether and from one address; 0: any number.
 	Connections, ConnectionsPerAddress int
 	// Requests at once on one connection of HTTP/2.
 	Requests int
@@ -41,8 +40,7 @@ func DefaultLimits() Limits {
 		BodyTimeout:   10 * time.Second,
 		WriteTimeout:  10 * time.Second,
 		IdleTimeout:   75 * time.Second,
-		Connections:   20_000, ConnectionsPerAddress: 5_000,
-		Requests: 100,
+		Requests:      100,
 	}
 }
 

@@ -37,7 +37,9 @@ func dial(t *testing.T, address string, receiveBuffer int) *raw {
 }
 
 // nowhere is a connection that was not made: it gives errors, and the test goes on.
-func nowhere() *raw { return &raw{TCPConn: new(net.TCPConn), in: bufio.NewReader(strings.NewReader(""))} }
+func nowhere() *raw {
+	return &raw{TCPConn: new(net.TCPConn), in: bufio.NewReader(strings.NewReader(""))}
+}
 
 const upgrade = "GET /graphql HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 	"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: graphql-transport-ws\r\n"

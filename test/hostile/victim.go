@@ -37,11 +37,12 @@ func launch(t *testing.T, o options) *victim {
 	dir := t.TempDir()
 	program, socket := filepath.Join(dir, "chathome"), filepath.Join(dir, "inspect")
 	args := []string{"build", "-tags", "inspect", "-o", program}
+	cgo := "CGO_ENABLED=0" // as make build has it
 	if o.race {
-		args = append(args, "-race")
+		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
 	}
 	build := exec.Command("go", append(args, "../../server")...)
-	build.Env = os.Environ()
+	build.Env = append(os.Environ(), cgo)
 	if o.leaks {
 		build.Env = append(build.Env, "GOEXPERIMENT=goroutineleakprofile")
 	}
