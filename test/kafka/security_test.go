@@ -5,6 +5,8 @@ package kafka_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,28 +167,34 @@ func TestSecurity_SASL(t *testing.T) {
 
 	// Each right is needed: without it the log says which one is missing and on what, and once it is there the
 	// instance goes on by itself, or says at the start that it will not.
-	rights := func(p string) map[string]string {
+	rights := func(p string) map[string]*kadm.ACLBuilder {
 		m, d := topics(p)
-		return map[string]string{
-			"Create":                   " --operation Create --topic " + m + " --topic " + d,
-			"DescribeConfigs":          " --operation DescribeConfigs --topic " + m + " --topic " + d,
-			"Write to the directory":   " --operation Write --topic " + d,
-			"Write to the messages":    " --operation Write --topic " + m,
-			"Read of the directory":    " --operation Read --topic " + d,
-			"Read of the messages":     " --operation Read --topic " + m,
-			"Read of the group":        " --operation Read --group " + p,
-			"DescribeConfigs, cluster": " --operation DescribeConfigs --cluster",
+		acl := func() *kadm.ACLBuilder { return kadm.NewACLs().ResourcePatternType(kadm.ACLPatternLiteral) }
+		return map[string]*kadm.ACLBuilder{
+			"Create":                   acl().Topics(m, d).Operations(kadm.OpCreate),
+			"DescribeConfigs":          acl().Topics(m, d).Operations(kadm.OpDescribeConfigs),
+			"Write to the directory":   acl().Topics(d).Operations(kadm.OpWrite),
+			"Write to the messages":    acl().Topics(m).Operations(kadm.OpWrite),
+			"Read of the directory":    acl().Topics(d).Operations(kadm.OpRead),
+			"Read of the messages":     acl().Topics(m).Operations(kadm.OpRead),
+			"Read of the group":        acl().Groups(p).Operations(kadm.OpRead),
+			"DescribeConfigs, cluster": acl().Clusters().Operations(kadm.OpDescribeConfigs),
 		}
 	}
-	for i, missing := range []string{"Create", "DescribeConfigs", "Write to the directory", "Write to the messages", "Read of the directory", "Read of the messages", "Read of the group", "DescribeConfigs, cluster"} {
+	for i, missing := range slices.Sorted(maps.Keys(rights(""))) {
 		t.Run("without "+missing, func(t *testing.T) {
 			p, user := prefix(), fmt.Sprint("weak", i)
 			newUser(t, c, user, password)
-			add := func(right string) {
-				mend(t, c, "kafka-acls.sh --bootstrap-server "+c.Addrs()[0]+" --add --allow-principal User:"+user+right)
-			}
 			all := rights(p)
-			// One call of the tool takes a cross product: so one for each kind of resource.
+			add := func(right *kadm.ACLBuilder) {
+				res, err := c.Admin.CreateACLs(within(t, 10*time.Second), right.Allow("User:"+user).AllowHosts())
+				if err == nil && len(res) > 0 {
+					err = res[0].Err
+				}
+				if err != nil || len(res) == 0 {
+					t.Fatalf("%d rights: %v", len(res), err)
+				}
+			}
 			for name, right := range all {
 				if name != missing {
 					add(right)
