@@ -81,6 +81,10 @@ func (p process) do(command config.Command) error {
 		return p.check(command.Serve, command.Secrets)
 	case config.CommandACLs:
 		return p.acls(command.ACLs)
+	case config.CommandExport:
+		return p.export(command.Serve, command.Secrets, command.Transfer.File)
+	case config.CommandImport:
+		return p.importFile(command.Serve, command.Secrets, command.Transfer.File)
 	}
 	return nil // help or version: done
 }

@@ -228,7 +228,7 @@ func TestParse_BrokerStaysOnThisMachine(t *testing.T) {
 }
 
 func TestParse_HelpAndVersionEverywhere(t *testing.T) {
-	for _, args := range [][]string{{}, {"serve"}, {"broker"}, {"check"}, {"acls"}, {"schema"}} {
+	for _, args := range [][]string{{}, {"serve"}, {"broker"}, {"check"}, {"acls"}, {"export"}, {"import"}, {"schema"}} {
 		for _, flag := range []string{"--help", "--version"} {
 			var out bytes.Buffer
 			cmd, err := Parse(append(args, flag), "v1.2.3", &out)
@@ -260,10 +260,12 @@ func TestFlags_AreExplainedInHelpAndInTheDocs(t *testing.T) {
 		}
 		documented := map[string][]string{}
 		heading := "## chathome " + command.Name
-		if command.Name == CommandCheck { // it has the flags of serve
-			heading = "## chathome " + CommandServe
+		text := section(string(docs), heading)
+		switch command.Name {
+		case CommandCheck, CommandExport, CommandImport: // they have the flags of serve
+			text += section(string(docs), "## chathome "+CommandServe)
 		}
-		for _, match := range row.FindAllStringSubmatch(section(string(docs), heading), -1) {
+		for _, match := range row.FindAllStringSubmatch(text, -1) {
 			documented[match[1]] = match
 		}
 		for _, flag := range command.Flags {

@@ -22,15 +22,18 @@ const (
 	CommandSchema = "schema"
 	CommandCheck  = "check"
 	CommandACLs   = "acls"
+	CommandExport = "export"
+	CommandImport = "import"
 )
 
 // Command is what the command line asks for.
 type Command struct {
-	Name    string  // one of the Command constants, or empty: help or the version was printed, all is done
-	Serve   Config  // also of check
-	Secrets Secrets // of Serve; Load reads them
-	Broker  Broker
-	ACLs    ACLs
+	Name     string  // one of the Command constants, or empty: help or the version was printed, all is done
+	Serve    Config  // also of check, export and import
+	Secrets  Secrets // of Serve; Load reads them
+	Broker   Broker
+	ACLs     ACLs
+	Transfer Transfer // of export and import
 }
 
 // Load is Parse, and reads the files that the configuration names. What is wrong with them is among the Faults.
@@ -40,7 +43,8 @@ func Load(args []string, version string, out io.Writer) (Command, error) {
 	if err != nil && !errors.As(err, &faults) {
 		return Command{}, err
 	}
-	if cmd.Name == CommandServe || cmd.Name == CommandCheck {
+	switch cmd.Name {
+	case CommandServe, CommandCheck, CommandExport, CommandImport:
 		var more Faults
 		cmd.Secrets, more = cmd.Serve.readSecrets()
 		faults = append(faults, more...)
@@ -50,9 +54,10 @@ func Load(args []string, version string, out io.Writer) (Command, error) {
 
 // Types without methods: kong would call Validate, and tell faults as wrong usage.
 type (
-	serveFlags  Config
-	brokerFlags Broker
-	aclsFlags   ACLs
+	serveFlags    Config
+	brokerFlags   Broker
+	aclsFlags     ACLs
+	transferFlags Transfer
 )
 
 type grammar struct {
@@ -67,6 +72,14 @@ type grammar struct {
 	Check struct {
 		Flags serveFlags `embed:""`
 	} `cmd:"" help:"Check how the brokers and topics are set up, with the flags of serve, and exit with 1 where serve would refuse to start. Changes nothing."`
+	Export struct {
+		Flags    serveFlags    `embed:""`
+		Transfer transferFlags `embed:""`
+	} `cmd:"" help:"Write all rooms and messages of a home to a file. The flags of serve say where the home is; instances may go on serving it, but for the embedded broker's."`
+	Import struct {
+		Flags    serveFlags    `embed:""`
+		Transfer transferFlags `embed:""`
+	} `cmd:"" help:"Fill an empty home from a file that export wrote. It may be repeated until it is through; no instance may serve the home before that."`
 	ACLs struct {
 		Flags aclsFlags `embed:""`
 	} `cmd:"" name:"acls" help:"Print the commands that give an instance the rights it needs at the brokers, and no others."`
@@ -120,6 +133,14 @@ func Parse(args []string, version string, out io.Writer) (cmd Command, err error
 		if cmd.Serve.Embedded() {
 			faults.add("brokers", "name the brokers to check; the embedded one needs no check")
 		}
+	case CommandExport:
+		cmd.Serve, cmd.Transfer = Config(g.Export.Flags), Transfer(g.Export.Transfer)
+		cmd.Serve.normalise()
+		faults = append(faults, cmd.Transfer.faults(&cmd.Serve)...)
+	case CommandImport:
+		cmd.Serve, cmd.Transfer = Config(g.Import.Flags), Transfer(g.Import.Transfer)
+		cmd.Serve.normalise()
+		faults = append(faults, cmd.Transfer.faults(&cmd.Serve)...)
 	case CommandBroker:
 		faults = append(faults, cmd.Broker.faults()...)
 	case CommandACLs:
@@ -132,6 +153,8 @@ func Parse(args []string, version string, out io.Writer) (cmd Command, err error
 func newParser(g *grammar, values *valueFaults, version string, out io.Writer) (*kong.Kong, error) {
 	g.Serve.Flags, g.Broker.Flags = serveFlags(Defaults()), brokerFlags(BrokerDefaults())
 	g.Check.Flags, g.ACLs.Flags = g.Serve.Flags, aclsFlags(ACLDefaults())
+	g.Export.Flags, g.Export.Transfer = g.Serve.Flags, transferFlags(TransferDefaults())
+	g.Import.Flags, g.Import.Transfer = g.Serve.Flags, g.Export.Transfer
 	options := []kong.Option{
 		kong.Name("chathome"),
 		kong.Description(description),
