@@ -76,6 +76,22 @@ func faults() []fault {
 		{"SIGSTOP beyond the session", instance, func(ctx context.Context, h hit) (int64, error) {
 			return pause(ctx, h, h.session+h.between(time.Second, 5*time.Second))
 		}},
+		{"SIGSTOP, woken alone", instance, func(ctx context.Context, h hit) (int64, error) {
+			// It wakes and nobody tells it what it missed: only its own clock can.
+			if err := h.i.Pause(); err != nil {
+				return 0, err
+			}
+			h.hold(ctx, h.session+h.between(1500*time.Millisecond, 4*time.Second))
+			h.i.Link.Stall()
+			h.burst()
+			err := h.i.Resume()
+			for range 4 {
+				h.hold(ctx, h.between(50*time.Millisecond, 250*time.Millisecond))
+				h.burst()
+			}
+			h.i.Link.Heal()
+			return 1, err
+		}},
 		{"cut links", instance, func(ctx context.Context, h hit) (int64, error) {
 			before := h.i.Link.Resets.Load()
 			h.i.Link.Cut()

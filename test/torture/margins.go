@@ -58,6 +58,11 @@ func fences() []fence {
 	return []fence{
 		{"SIGSTOP, woken after", stop, wake, false},
 		{"SIGSTOP, woken near the end", stop, wake, true},
+		{"SIGSTOP, woken alone", stop, func(i *cluster.Instance) error { // without a broker that tells what it missed
+			i.Link.Stall()
+			time.AfterFunc(700*time.Millisecond, i.Link.Heal)
+			return i.Resume()
+		}, false},
 		{"half-open links", func(i *cluster.Instance) error { i.Link.Silence(); return nil }, heal, false},
 		{"half-open, healed near the end", func(i *cluster.Instance) error { i.Link.Silence(); return nil }, heal, true},
 		{"stalled links", func(i *cluster.Instance) error { i.Link.Stall(); return nil }, heal, false},
