@@ -55,12 +55,22 @@ test-kafka: ## Run the suites on real Apache Kafka (needs Java 17 and Maven; RUN
 	@bin/kafka -need
 	CGO_ENABLED=1 go test -race -tags kafka -count 1 -timeout 30m -run '$(RUN)' $(TESTFLAGS) ./test/kafka/...
 
-cluster: build ## Start a broker and three servers on ports 8081 to 8083 (Ctrl-C ends all)
+cluster: build ## Start a broker and three servers on ports 8081 to 8083 (Ctrl-C ends all; KAFKA=1 for a real Kafka)
+ifdef KAFKA
+	@go build -o bin/kafka ./test/kafka/play
+	@exec bin/kafka -version $(VERSION) -nodes $(NODES) -- scripts/cluster $(BIN) $(CLUSTER)/kafka
+else
 	@exec scripts/cluster $(BIN) $(CLUSTER)
+endif
 
-demo: build ## Drive a cluster with real clients while servers come, go and are killed (ARGS=-help)
+demo: build ## Drive a cluster with real clients while servers come, go and are killed (ARGS=-help; KAFKA=1 for a real Kafka)
 	@go build -o bin/demo ./test/demo
+ifdef KAFKA
+	@go build -o bin/kafka ./test/kafka/play
+	@exec bin/kafka -version $(VERSION) -nodes $(NODES) -- bin/demo $(ARGS)
+else
 	@exec bin/demo $(ARGS)
+endif
 
 torture: build ## Break a cluster of processes in all ways there are (MINUTES=… SEED=…; ARGS=-help)
 	@go build -o bin/torture ./test/torture

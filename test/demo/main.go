@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,6 +38,7 @@ type options struct {
 	session   time.Duration
 	seed      uint64
 	dir       string
+	brokers   string
 }
 
 func main() {
@@ -50,6 +52,7 @@ func main() {
 	flag.DurationVar(&o.session, "session", 3*time.Second, "the instances' session timeout: how long a killed one is missed")
 	flag.Uint64Var(&o.seed, "seed", 0, "seed of the plan; 0 draws one")
 	flag.StringVar(&o.dir, "dir", "", "`directory` for data and logs, kept; none: a temporary one, kept after a violation only")
+	flag.StringVar(&o.brokers, "brokers", os.Getenv("CHATHOME_BROKERS"), "brokers of a real Kafka without a home, comma-separated; none: the embedded one")
 	flag.Parse()
 	if flag.NArg() > 0 || o.instances < 2 || o.instances > 9 || o.rooms < 1 || o.writers < 1 || o.duration <= 0 || o.pace <= 0 {
 		fmt.Fprintln(os.Stderr, "demo: wrong usage; what there is:")
@@ -103,8 +106,12 @@ func run(o options) (clean bool, err error) {
 			fmt.Printf("logs and data: %s\n", o.dir)
 		}
 	}()
+	var brokers []string
+	if o.brokers != "" {
+		brokers = strings.Split(o.brokers, ",")
+	}
 	c, err := cluster.New(cluster.Config{
-		Program: o.program, Dir: o.dir, Instances: o.instances,
+		Program: o.program, Dir: o.dir, Instances: o.instances, Brokers: brokers,
 		Serve: []string{"--session-timeout", o.session.String(), "--rebalance-timeout", o.session.String()},
 	})
 	if err != nil {

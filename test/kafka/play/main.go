@@ -57,7 +57,9 @@ func play(ctx context.Context, name string, nodes int, need bool, command []stri
 		return 1, fmt.Errorf("make a folder for the brokers: %w", err)
 	}
 	fmt.Fprintf(os.Stderr, "starting Apache Kafka %s in %s\n", version, dir)
-	c, err := kafka.Start(ctx, kafka.Config{Version: version, Nodes: nodes, Properties: kafka.Quick(), Dir: dir})
+	quick := kafka.Quick()
+	quick["group.min.session.timeout.ms"] = "1000" // a killed instance is missed sooner than on a stock broker
+	c, err := kafka.Start(ctx, kafka.Config{Version: version, Nodes: nodes, Properties: quick, Dir: dir})
 	if err != nil {
 		return 1, err // and the logs stay
 	}
@@ -68,7 +70,7 @@ func play(ctx context.Context, name string, nodes int, need bool, command []stri
 	}()
 	brokers := strings.Join(c.Addrs(), ",")
 	if len(command) > 0 {
-		return run(ctx, command, brokers)
+		return run(command, brokers)
 	}
 	for _, n := range c.Nodes() {
 		fmt.Fprintf(os.Stderr, "log of node %d: %s\n", n.ID, n.LogFile())
@@ -79,13 +81,30 @@ func play(ctx context.Context, name string, nodes int, need bool, command []stri
 	return 0, nil
 }
 
-func run(ctx context.Context, command []string, brokers string) (code int, err error) {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+func run(command []string, brokers string) (code int, err error) {
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "CHATHOME_BROKERS="+brokers, "CHATHOME_KAFKA="+brokers)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	if err := cmd.Start(); err != nil {
+		return 1, fmt.Errorf("run %s: %w", command[0], err)
+	}
+	// Ctrl-C reaches the command by itself: a terminal sends it to both.
+	passed := make(chan os.Signal, 1)
+	signal.Notify(passed, syscall.SIGTERM)
+	defer signal.Stop(passed)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case s := <-passed:
+			_ = cmd.Process.Signal(s) // it may just have ended
+			continue
+		case err = <-ended:
+		}
+		break
+	}
 	var exit *exec.ExitError
-	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+	if err != nil && !errors.As(err, &exit) {
 		return 1, fmt.Errorf("run %s: %w", command[0], err)
 	}
 	return max(cmd.ProcessState.ExitCode(), 0), nil
