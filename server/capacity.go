@@ -21,6 +21,7 @@ const (
 	maxConnections = 20_000
 	ownFiles       = 4_096 // descriptors that are kept for the rest, or a quarter of all where there are few
 	addressShare   = 4     // one address may take this part of all
+	operationsEach = 6     // operations for each follower that there may be: some have a hundred, most have few
 )
 
 // capacityOf shares so many descriptors out.

@@ -34,6 +34,7 @@ type doors struct {
 	authenticate  auth.Authenticate // nil: auth.Everybody
 	proxies       peers.Proxies
 	followers     *peers.Limiter // of sockets and event streams together; nil: any number
+	operations    *peers.Limiter // on sockets; nil: any number
 	introspection bool
 	sockets       ws.Observer     // may be nil
 	events        fanout.Observer // may be nil
@@ -52,6 +53,7 @@ func mount(schema graphql.ExecutableSchema, d doors) (*waysIn, error) {
 		CheckOrigin:  func(*http.Request) bool { return true }, // httpserver has, for all ways in alike
 		Proxies:      d.proxies,
 		Limiter:      d.followers,
+		Operations:   d.operations,
 		Observer:     d.sockets,
 		Log:          d.log,
 	})

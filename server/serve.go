@@ -97,7 +97,9 @@ func newInstance(cfg config.Config, house home, listener, scrapes net.Listener, 
 	limits := httpserver.DefaultLimits()
 	limits.Connections, limits.ConnectionsPerAddress = room.connections, room.connectionsPerAddress
 	d := doors{
-		proxies: proxies, followers: peers.NewLimiter(room.followers, room.followersPerAddress),
+		proxies:       proxies,
+		followers:     peers.NewLimiter(room.followers, room.followersPerAddress),
+		operations:    peers.NewLimiter(operationsEach*room.followers, operationsEach*room.followersPerAddress),
 		introspection: cfg.Introspection, log: log,
 	}
 	followers := metrics.NewFollowers()

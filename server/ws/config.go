@@ -26,6 +26,10 @@ type Config struct {
 	// Limiter bounds connections. nil: MaxConnections and MaxPerAddress make one.
 	Limiter *peers.Limiter
 
+	// Operations bounds those of all connections, altogether and of one address; nil: it does not. An operation
+	// over it is refused, and its connection stays.
+	Operations *peers.Limiter
+
 	MaxConnections int // default 16,384
 	MaxPerAddress  int // default 4,096: a whole company may stand behind one address
 	MaxOperations  int // at once on one connection; default 100
@@ -105,6 +109,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Limiter == nil {
 		c.Limiter = peers.NewLimiter(c.MaxConnections, c.MaxPerAddress)
+	}
+	if c.Operations == nil {
+		c.Operations = peers.NewLimiter(0, 0)
 	}
 	if c.Observer == nil {
 		c.Observer = unobserved{}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,7 @@ type conn struct {
 	exec    graphql.GraphExecutor
 	ctx     context.Context // ends with the connection; carries the viewer once there is one
 	cancel  context.CancelFunc
+	from    netip.Addr  // the client's; invalid where there are none
 	release func()      // of the limiter
 	header  http.Header // until connection_init
 	slot    int         // of the pinger
@@ -53,8 +55,8 @@ type closing struct {
 	reason string
 }
 
-func newConn(t *Transport, exec graphql.GraphExecutor, header http.Header, release func()) *conn {
-	c := &conn{t: t, exec: exec, header: header, release: release}
+func newConn(t *Transport, exec graphql.GraphExecutor, header http.Header, from netip.Addr, release func()) *conn {
+	c := &conn{t: t, exec: exec, header: header, from: from, release: release}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.heard.Store(true)
 	return c

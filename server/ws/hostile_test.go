@@ -280,6 +280,32 @@ func TestLimits_ConnectionsAreTurnedAwayWithACodeOnWhichClientsRetry(t *testing.
 	dial("203.0.113.3").want(`{"type":"connection_ack"}`)
 }
 
+// Operations of all connections of an address are bounded together; one over it is refused, and may come again.
+func TestLimits_OperationsOfOneAddress(t *testing.T) {
+	s := newTestServer(t, tcp(t), Config{Operations: peers.NewLimiter(0, 3), MaxOperations: 2})
+	a, b := s.ready(), s.ready()
+	a.subscribe("1", s.room, "")
+	a.event("1")
+	a.subscribe("2", s.room, "")
+	a.event("2")
+	b.subscribe("1", s.room, "")
+	b.event("1")
+	b.subscribe("2", s.room, "")
+	const full = `{"id":"2","type":"error","payload":[{"message":"Too many operations at once. Nothing was executed. Try again in 1000 ms.","extensions":{"code":"OVERLOADED","retryAfterMs":1000}}]}`
+	b.want(full)
+	b.send(`{"id":"3","type":"subscribe","payload":{"query":"{__typename}"}}`)
+	b.want(strings.Replace(full, `"2"`, `"3"`, 1))
+	a.send(`{"id":"2","type":"complete"}`)
+	eventually(t, "there is room again", func() bool { return s.transport.cfg.Operations.Held() == 2 })
+	b.subscribe("2", s.room, "")
+	b.event("2")
+	_ = a.Close()
+	eventually(t, "there is more room", func() bool { return s.transport.cfg.Operations.Held() == 2 })
+	b.subscribe("1", s.room, "")
+	b.want("closed 4409 Subscriber for 1 already exists")
+	eventually(t, "all places came back", func() bool { return s.transport.cfg.Operations.Held() == 0 })
+}
+
 func TestTLS_ServesAndCatchesUp(t *testing.T) {
 	l := tls.NewListener(tcp(t), &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}})
 	s := newTestServer(t, l, Config{WriteTimeout: 2 * time.Second})

@@ -25,11 +25,12 @@ type operation struct {
 	// parts is how many of two things are still to happen before it stops to count as one of the
 	// connection's operations: run returns, and the last message to the client is out. Else a client that
 	// never reads could begin and abandon any number of them.
-	parts atomic.Int32
+	parts   atomic.Int32
+	release func() // of the limiter, then
 }
 
-func newOperation(c *conn, id string) *operation {
-	o := &operation{c: c, id: id, prefix: nextPrefix(id)}
+func newOperation(c *conn, id string, release func()) *operation {
+	o := &operation{c: c, id: id, prefix: nextPrefix(id), release: release}
 	o.sub = c.t.cfg.Hub.NewSubscription(c.ctx, o)
 	o.parts.Store(2)
 	return o
@@ -84,6 +85,7 @@ func (o *operation) stop() {
 
 func (o *operation) partDone() {
 	if o.parts.Add(-1) == 0 {
+		o.release()
 		o.c.operationOver()
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/chathome/chathome/graph"
 	"github.com/chathome/chathome/server/auth"
 )
 
@@ -48,7 +51,15 @@ func (c *conn) subscribe(m message) {
 		c.close(closeUnauthorized, reasonUnauthorized)
 		return
 	}
-	o := newOperation(c, m.id)
+	release, ok := c.t.cfg.Operations.Acquire(c.from)
+	if !ok {
+		c.send(errorReply(m.id, gqlerror.List{{
+			Message:    "Too many operations at once. Nothing was executed. Try again in 1000 ms.",
+			Extensions: map[string]any{"code": graph.CodeOverloaded, "retryAfterMs": 1000},
+		}}))
+		return
+	}
+	o := newOperation(c, m.id, release)
 	c.mu.Lock()
 	_, exists := c.ops[m.id]
 	full := c.active >= c.t.cfg.MaxOperations
@@ -62,6 +73,10 @@ func (c *conn) subscribe(m message) {
 		c.running.Add(1)
 	}
 	c.mu.Unlock()
+	if !begin {
+		o.sub.Stop()
+		release()
+	}
 	switch {
 	case exists:
 		c.close(closeSubscriberExists, reasonExists(m.id))
@@ -72,8 +87,6 @@ func (c *conn) subscribe(m message) {
 			defer c.running.Done()
 			o.run(m.params)
 		}()
-	default: // on the way out
-		o.sub.Stop()
 	}
 }
 

@@ -63,7 +63,8 @@ func (t *Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Grap
 		return
 	}
 	var refusal *closing
-	release, ok := t.cfg.Limiter.Acquire(t.cfg.Proxies.Client(r))
+	from := t.cfg.Proxies.Client(r)
+	release, ok := t.cfg.Limiter.Acquire(from)
 	if !ok {
 		refusal = &closing{closeTryLater, reasonTooManyHere}
 		t.cfg.Observer.Refused(RefusedHere)
@@ -74,7 +75,7 @@ func (t *Transport) Do(w http.ResponseWriter, r *http.Request, exec graphql.Grap
 			return
 		}
 	}
-	c := newConn(t, exec, r.Header, release)
+	c := newConn(t, exec, r.Header, from, release)
 	if !t.register(c) {
 		c.cancel()
 		release()
