@@ -23,7 +23,8 @@ const patience = 90 * time.Second
 
 func dial(t *testing.T, address string, receiveBuffer int) *raw {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", address, patience)
+	stranger := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}} // limits are for each address
+	c, err := stranger.Dial("tcp", address)
 	if err != nil {
 		t.Errorf("connect: %v", err)
 		return nowhere()
@@ -58,12 +59,19 @@ func socket(t *testing.T, address string, receiveBuffer int, more string) *raw {
 	return c
 }
 
-// ready is a socket after connection_ack.
+// tryLater is what one socket too many from an address is told.
+const tryLater = "closed 1013"
+
+// ready is a socket after connection_ack, or nowhere where there are too many.
 func ready(t *testing.T, address string, receiveBuffer int) *raw {
 	t.Helper()
 	c := socket(t, address, receiveBuffer, "")
 	c.text(`{"type":"connection_init"}`)
-	if got := c.next(); !strings.Contains(got, "connection_ack") {
+	switch got := c.next(); {
+	case got == tryLater:
+		_ = c.Close()
+		return nowhere()
+	case !strings.Contains(got, "connection_ack"):
 		t.Errorf("after init: %s", got)
 	}
 	return c
