@@ -21,7 +21,7 @@ RUN      ?= .
 TOOL := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test audit test-clients graphiql cluster demo sim seeded hostile bench bench-fanout bench-http fuzz generate fmt vet lint check clean kafka test-kafka
+.PHONY: help build run test test-deploy audit test-clients graphiql cluster demo sim seeded hostile bench bench-fanout bench-http fuzz generate fmt vet lint check clean kafka test-kafka
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test: ## Run all tests with the race detector (needs a C compiler; PKG=… TESTF
 	@cc="$${CC:-$$(go env CC)}"; command -v $${cc%% *} >/dev/null 2>&1 || \
 		{ echo "make test: the race detector needs a C compiler (gcc or clang), and there is none" >&2; exit 1; }
 	CGO_ENABLED=1 go test -race -timeout 30m $(TESTFLAGS) $(PKG)
+
+test-deploy: ## Parse the files in deploy/ as Prometheus, Grafana and Kubernetes do
+	cd deploy/check && go test ./...
 
 audit: build ## Run the specifications' own tests: HTTP, event streams, sockets (needs Node)
 	test/audit/run.sh $(BIN)

@@ -18,6 +18,7 @@ type Stats struct {
 	GateTime   map[domain.ShardState]time.Duration // how long the gate was in which state
 	ShardTime  map[domain.ShardState]time.Duration // the same of the shards assigned here, added up
 	Refused    map[domain.ShardState]int64         // requests that the gate did not let pass, by the shard's state
+	ShardCount int                                 // of the home, pinned for ever; 0 until it is known
 	Rooms      int64                               // in the directory
 	StoreBytes uint64                              // of the local store
 
@@ -73,6 +74,7 @@ func (h *Home) Stats() Stats {
 	s := Stats{
 		Ready:       len(h.Ready()) == 0,
 		Shards:      map[domain.ShardState]int{},
+		ShardCount:  h.dir.ShardCount(),
 		Rooms:       int64(h.dir.Feed().Tip()),
 		StoreBytes:  h.store.DiskBytes(),
 		Generations: h.counts.Generations.Load(),

@@ -306,7 +306,7 @@ func TestDependencies_AreExplained(t *testing.T) {
 		}
 	}
 	required := regexp.MustCompile(`(?m)^\t(?:require )?([a-z0-9.]+/\S+)(?: v\S+)?$`)
-	for _, mod := range []string{"go.mod", "tools/go.mod", "kafkasvc/record/tools/go.mod"} {
+	for _, mod := range []string{"go.mod", "tools/go.mod", "kafkasvc/record/tools/go.mod", "deploy/check/go.mod"} {
 		text, err := os.ReadFile(filepath.Join(root, mod))
 		if err != nil {
 			t.Fatal(err)

@@ -81,6 +81,8 @@ func gateMetrics() []metric {
 					put(state(st), float64(s.Shards[st]))
 				}
 			}},
+		{name: "chathome_home_shards", help: "Shards of the home, pinned for ever; 0 until it is known.",
+			read: one(func(s *kafkasvc.Stats) float64 { return float64(s.ShardCount) })},
 		{name: "chathome_gate_seconds_total", help: "Time that the gate was in each state.", label: "state", counter: true,
 			read: func(s *kafkasvc.Stats, put emit) { seconds(s.GateTime, put) }},
 		{name: "chathome_shard_seconds_total", help: "Time that the shards assigned to this instance were in each state, added up.", label: "state", counter: true,

@@ -170,7 +170,7 @@ func TestMetrics_MoveWithTheirCause(t *testing.T) {
 		a := start(t, c, "a")
 		nothing := a.samples()
 		a.ready()
-		a.moved("a start", nothing, "chathome_ready", `chathome_gate_state{state="open"}`, `chathome_shards{state="open"}`,
+		a.moved("a start", nothing, "chathome_ready", "chathome_home_shards", `chathome_gate_state{state="open"}`, `chathome_shards{state="open"}`,
 			`chathome_gate_seconds_total{state="open"}`, `chathome_shard_seconds_total{state="open"}`,
 			"chathome_generations_total", "chathome_tenures_total", "chathome_lease_margin_seconds", "chathome_load_seconds_count",
 			"chathome_loaded_records_total", "chathome_loaded_bytes_total", `chathome_log_records_total{what="takeover"}`)
