@@ -143,6 +143,7 @@ const readyTime = 2 * time.Minute
 // Ready waits until every node that is up serves and a record is stored on as many nodes as must be. Metadata alone
 // say nothing.
 func (c *Cluster) Ready(ctx context.Context) error {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
 	var last error
@@ -168,7 +169,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 		}
 		sleep(ctx, 100*time.Millisecond)
 	}
-	return fmt.Errorf("the brokers did not become ready within %v: %w", readyTime, last)
+	return fmt.Errorf("the brokers did not become ready within %v: %w", time.Since(began).Round(time.Second), last)
 }
 
 func (c *Cluster) probe(ctx context.Context) error {
