@@ -87,6 +87,7 @@ func torture(ctx context.Context, o options) (clean bool, err error) {
 	}
 	left := time.Duration(o.minutes * float64(time.Minute))
 	total := newSum()
+	defer os.Remove(o.out) // if nothing had to be kept
 	fmt.Printf("torture for %v, seed %d\n", left, o.seed)
 	for n := 0; left > 0 && ctx.Err() == nil; n++ {
 		length := min(o.round, left)
