@@ -48,7 +48,7 @@ func certificate(t *testing.T, host string, notAfter time.Time) (server *tls.Con
 		t.Fatal(err)
 	}
 	roots.AddCert(parsed)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, roots
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key, Leaf: parsed}}}, roots
 }
 
 func must(m sasl.Mechanism, err error) sasl.Mechanism {
@@ -64,6 +64,9 @@ func TestReason_Security(t *testing.T) {
 	server, roots := certificate(t, "127.0.0.1", tomorrow)
 	other, otherRoots := certificate(t, "broker.example", tomorrow)
 	old, oldRoots := certificate(t, "127.0.0.1", time.Now().Add(-time.Hour))
+	strict := server.Clone() // clients show a certificate of an authority that the broker trusts
+	strict.ClientAuth, strict.ClientCAs = tls.RequireAndVerifyClientCert, roots
+	client := func(of *tls.Config) *tls.Config { return &tls.Config{RootCAs: roots, Certificates: of.Certificates} }
 	plainUser := kfake.Superuser("PLAIN", "chat", "secret")
 	scram256 := kfake.Superuser("SCRAM-SHA-256", "chat", "secret")
 	scram512 := kfake.Superuser("SCRAM-SHA-512", "chat", "secret")
@@ -82,6 +85,9 @@ func TestReason_Security(t *testing.T) {
 		{name: "unknown authority", opts: []kfake.Opt{kfake.TLS(server)}, tls: &tls.Config{RootCAs: otherRoots}, want: "unknown authority"},
 		{name: "other host", opts: []kfake.Opt{kfake.TLS(other)}, tls: &tls.Config{RootCAs: otherRoots}, want: "another host name"},
 		{name: "expired", opts: []kfake.Opt{kfake.TLS(old)}, tls: &tls.Config{RootCAs: oldRoots}, want: "not valid"},
+		{name: "no certificate of ours", opts: []kfake.Opt{kfake.TLS(strict)}, tls: &tls.Config{RootCAs: roots}, want: "wants a certificate of ours, and none is configured"},
+		{name: "our certificate of a stranger", opts: []kfake.Opt{kfake.TLS(strict)}, tls: client(other), want: "have it signed by an authority that the brokers trust"},
+		{name: "our certificate expired", opts: []kfake.Opt{kfake.TLS(strict)}, tls: client(old), want: "refuses our certificate, which expired on"},
 		{name: "plain", opts: []kfake.Opt{kfake.EnableSASL(), plainUser}, sasl: plain.Mechanism{Username: "chat", Password: "secret"}, want: ""},
 		{name: "scram-256", opts: []kfake.Opt{kfake.EnableSASL(), scram256}, sasl: must(scram.Mechanism(scram.SHA256, "chat", "secret")), want: ""},
 		{name: "scram-512 over tls", opts: []kfake.Opt{kfake.EnableSASL(), scram512, kfake.TLS(server)}, tls: &tls.Config{RootCAs: roots}, sasl: must(scram.Mechanism(scram.SHA512, "chat", "secret")), want: ""},
