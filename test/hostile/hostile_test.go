@@ -10,6 +10,7 @@ import (
 
 var (
 	full  = flag.Bool("full", false, "all of it, one attack after the other")
+	only  = flag.String("only", "", "attacks whose name has this in it")
 	leaks = flag.Bool("leaks", false, "build with Go's goroutine leak profile and look at it")
 )
 
@@ -59,6 +60,9 @@ func TestHostile(t *testing.T) {
 	defer a.http.CloseIdleConnections()
 	if *full {
 		for _, x := range attacks() {
+			if !strings.Contains(x.name, *only) {
+				continue
+			}
 			began, stop := time.Now(), v.watch()
 			x.do(t, a, x.full)
 			judge(x.name, x.full, stop(), h.noticed())
