@@ -184,7 +184,7 @@ func (b bug) simulate(ctx context.Context, dir string) (by string, err error) {
 	if out, err := command(ctx, dir, "go", "test", "-c", "-trimpath", "-tags", "failpoints", "-o", binary, "./test/sim"); err != nil {
 		return "", fmt.Errorf("does not build: %s", brief(out))
 	}
-	args := []string{"-test.run", "^TestSim$", "-test.failfast", "-test.timeout", "75s", "-seed", "1", "-runs", "6", "-hours", "0.8", "-out", filepath.Join(dir, "kept")}
+	args := []string{"-test.run", "^TestSim$", "-test.failfast", "-test.timeout", "85s", "-seed", "1", "-runs", "6", "-hours", "0.8", "-out", filepath.Join(dir, "kept")}
 	if out, err := command(ctx, dir, binary, append(args, b.sim...)...); err != nil && ctx.Err() == nil && !bytes.Contains(out, []byte("panic: test timed out")) {
 		return "simulation: " + violation(out), nil
 	}

@@ -23,6 +23,7 @@
 //	lives.go       an administrator who deletes the topics
 //	settle.go      after the faults: does everything open, complete, agree?
 //	log.go         the independent reader of the log
+//	watchdog.go    does simulated time go on?
 //	report.go      what a run measured, and what is kept of one that failed
 //	ledger.go      sums over runs
 package sim

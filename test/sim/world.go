@@ -80,7 +80,10 @@ func Run(t *testing.T, cfg Config, keep func(*Report)) {
 			keep(report)
 		}
 	}()
+	var steps atomic.Int64
+	defer watch(cfg, &steps)()
 	synctest.Test(t, func(t *testing.T) {
+		defer count(&steps)()
 		w := newWorld(t, cfg)
 		defer func() {
 			r := w.report // a copy: the world, with all its disks, must not live on in it
