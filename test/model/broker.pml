@@ -63,6 +63,8 @@ inline abandon(k_) {
 	fi
 }
 
+inline doubled() { printf("the network doubles a request of %c\n", name(net[k].from)) }
+
 #define canLand(j) (net[j].state != FREE && end + net[j].n <= LOG)
 #define canBeLost(j) (net[j].state == FLYING && net[j].waits == NOBODY)
 
@@ -81,12 +83,13 @@ proctype Broker() {
 		fi;
 		if
 		:: net[k].waits == NOBODY -> d_step { append(); free(k); tidy() }
-		:: net[k].waits == NOBODY -> d_step { append(); net[k].landed = 0; tidy() } /* doubled: it comes once more */
-		:: net[k].waits != NOBODY -> d_step { append(); net[k].state = LANDED; tidy() } /* if it had LANDED: doubled, and
-			the second answer arrives in place of the first */
-		:: net[k].waits != NOBODY && net[k].state == FLYING && roomInNet -> d_step { /* doubled: once more, later */
-			append(); findFree(); copy(f, k); net[k].state = LANDED; tidy()
+		:: net[k].waits == NOBODY -> d_step { doubled(); append(); net[k].landed = 0; tidy() }
+		:: net[k].waits != NOBODY && net[k].state == FLYING -> d_step { append(); net[k].state = LANDED; tidy() }
+		:: net[k].waits != NOBODY && net[k].state == FLYING && roomInNet -> d_step {
+			doubled(); append(); findFree(); copy(f, k); net[k].state = LANDED; tidy()
 		}
+		/* Doubled, and its second answer arrives in place of the first. */
+		:: net[k].state == LANDED -> d_step { doubled(); append(); tidy() }
 		fi
 	}
 	:: atomic { /* A late copy is lost. Where somebody waits, the loss shows when he tries again. */

@@ -25,12 +25,13 @@ inline send(i, first_, n_) {
 
 /* writer.go: write. The identical batch again. */
 inline again(i, k_) {
+	printf("%c has no answer and sends the batch again\n", name(i));
 #ifdef NEW_BATCH_ON_RETRY
 	net[k_].base = end;
+	printf("... but it names offset %d now\n", passed + end);
 #endif
 	net[k_].unclear = 1;
-	fly(k_);
-	printf("%c has no answer and sends the batch again\n", name(i))
+	fly(k_)
 }
 
 /* ---- Answers ---------------------------------------------------------------------------------------------------- */
@@ -201,7 +202,7 @@ proctype Keeper(bit i) {
 		fi;
 		if
 		:: net[k].takeover && net[k].state == LANDED -> d_step { loadAndOpen(i, k); tidy() }
-		:: net[k].takeover -> d_step { printf("%c has no answer to its takeover\n", name(i)); abandon(k); tidy() }
+		:: net[k].takeover -> d_step { printf("%c has no answer to its takeover, which may be late\n", name(i)); abandon(k); tidy() }
 
 		:: !net[k].takeover && net[k].state == LANDED -> d_step { acknowledged(i, k); tidy() }
 
@@ -209,7 +210,9 @@ proctype Keeper(bit i) {
 		:: !net[k].takeover && goesOn(i) -> d_step { again(i, k); tidy() }
 		/* or it is late. */
 		:: !net[k].takeover && goesOn(i) && net[k].state == FLYING && roomInNet -> d_step {
-			findFree(); copy(f, k); again(i, k); tidy()
+			findFree(); copy(f, k);
+			printf("a request of %c is late\n", name(i));
+			again(i, k); tidy()
 		}
 		:: !net[k].takeover && !goesOn(i) -> d_step { unknown(i, k); drained(i, k); abandon(k); tidy() }
 
