@@ -28,7 +28,7 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "only bugs whose names contain this")
+	only := flag.String("only", "", "only bugs whose names match this")
 	pick := flag.Int("pick", 0, "so many bugs, chosen by -seed; 0: all")
 	seed := flag.String("seed", time.Now().UTC().Format(time.DateOnly), "what -pick chooses by")
 	limit := flag.Duration("limit", 2*time.Minute, "time to catch a bug in")
@@ -44,7 +44,11 @@ func run(only string, pick int, seed string, limit time.Duration) error {
 	if err != nil {
 		return err
 	}
-	bugs = slices.DeleteFunc(bugs, func(b bug) bool { return !strings.Contains(b.name, only) })
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
+	bugs = slices.DeleteFunc(bugs, func(b bug) bool { return !wanted.MatchString(b.name) })
 	if pick > 0 && pick < len(bugs) {
 		slices.SortFunc(bugs, func(a, b bug) int { return strings.Compare(a.lot(seed), b.lot(seed)) })
 		bugs = bugs[:pick]

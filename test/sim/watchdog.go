@@ -31,7 +31,7 @@ func watch(cfg Config, steps *atomic.Int64) (stop func()) {
 			if n := steps.Load(); n != last {
 				last, since = n, time.Now()
 			} else if time.Since(since) > standstill {
-				panic(fmt.Sprintf("%v\nfirst violation at %v: time stands still, for %v of real time; all goroutines are in %s\nrun it again: %s",
+				panic(fmt.Sprintf("%v\nfirst violation at %v: time stands still: for %v of real time. All goroutines are in %s\nrun it again: %s",
 					cfg, time.Duration(last)*step, standstill, dump(cfg), cfg.Rerun()))
 			}
 		}
@@ -43,6 +43,9 @@ func dump(cfg Config) string {
 	out := cfg.Out
 	if out == "" {
 		out = os.TempDir()
+	}
+	if err := os.MkdirAll(out, 0o750); err != nil {
+		return err.Error()
 	}
 	path := filepath.Join(out, fmt.Sprintf("chathome-sim-%d-goroutines.txt", cfg.Seed))
 	f, err := os.Create(path)
