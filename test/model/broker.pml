@@ -67,43 +67,36 @@ inline doubled() { printf("the network doubles a request of %c\n", name(net[k].f
 
 #define canLand(j) (net[j].state != FREE && end + net[j].n <= LOG)
 #define canBeLost(j) (net[j].state == FLYING && net[j].waits == NOBODY)
+#define canMove(j) (canLand(j) || canBeLost(j))
+
+/* k: any request of which the claim is true. */
+#if NET == 2
+#define pick(claim) :: claim(0) -> k = 0 :: claim(1) -> k = 1
+#elif NET == 3
+#define pick(claim) :: claim(0) -> k = 0 :: claim(1) -> k = 1 :: claim(2) -> k = 2
+#else
+#define pick(claim) :: claim(0) -> k = 0 :: claim(1) -> k = 1 :: claim(2) -> k = 2 :: claim(3) -> k = 3
+#endif
 
 proctype Broker() {
 	do
 	:: atomic {
 		if
-		:: canLand(0) -> k = 0
-		:: canLand(1) -> k = 1
-#if NET > 2
-		:: canLand(2) -> k = 2
-#endif
-#if NET > 3
-		:: canLand(3) -> k = 3
-#endif
+		pick(canMove)
 		fi;
 		if
-		:: net[k].waits == NOBODY -> d_step { append(); free(k); tidy() }
-		:: net[k].waits == NOBODY -> d_step { doubled(); append(); net[k].landed = 0; tidy() }
-		:: net[k].waits != NOBODY && net[k].state == FLYING -> d_step { append(); net[k].state = LANDED; tidy() }
-		:: net[k].waits != NOBODY && net[k].state == FLYING && roomInNet -> d_step {
-			doubled(); append(); findFree(); copy(f, k); net[k].state = LANDED; tidy()
+		:: canLand(k) && net[k].waits == NOBODY -> d_step { append(); free(k) }
+		:: canLand(k) && net[k].waits == NOBODY -> d_step { doubled(); append(); net[k].landed = 0 }
+		:: canLand(k) && net[k].waits != NOBODY && net[k].state == FLYING -> d_step { append(); net[k].state = LANDED }
+		:: canLand(k) && net[k].waits != NOBODY && net[k].state == FLYING && roomInNet -> d_step {
+			doubled(); append(); findFree(); copy(f, k); net[k].state = LANDED
 		}
 		/* Doubled, and its second answer arrives in place of the first. */
-		:: net[k].state == LANDED -> d_step { doubled(); append(); tidy() }
-		fi
-	}
-	:: atomic { /* A late copy is lost. Where somebody waits, the loss shows when he tries again. */
-		if
-		:: canBeLost(0) -> k = 0
-		:: canBeLost(1) -> k = 1
-#if NET > 2
-		:: canBeLost(2) -> k = 2
-#endif
-#if NET > 3
-		:: canBeLost(3) -> k = 3
-#endif
+		:: canLand(k) && net[k].state == LANDED -> d_step { doubled(); append() }
+		/* A late copy is lost. Where somebody waits, the loss shows when he tries again. */
+		:: canBeLost(k) -> d_step { free(k) }
 		fi;
-		d_step { free(k); tidy() }
+		d_step { tidy() }
 	}
 	od
 }

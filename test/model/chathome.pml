@@ -124,5 +124,5 @@ byte passed, renamed, relettered;
 #include "instance.pml"
 
 init {
-	atomic { run Broker(); run Group(); run Keeper(A); run Keeper(B) }
+	atomic { run Broker(); run Member(A); run Member(B); run Keeper(A); run Keeper(B) }
 }

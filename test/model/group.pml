@@ -70,66 +70,57 @@ inline die(i) {
 
 #define inGeneration(i) (inst[i].phase != IDLE && inst[i].phase != DRAIN)
 
-inline membership(i) {
-	if
-	/* Home.Assigned. */
-	:: owner == NONE && inst[i].phase == IDLE -> d_step {
-		owner = i; inst[i].phase = TAKING;
-		printf("the group assigns the shard to %c\n", name(i));
-		tidy()
-	}
-
-	/* Home.Revoked, by the group's wish, at a stop, or when an instance notices late. The gate is locked at once. */
-	:: inGeneration(i) -> d_step {
-		printf("%c locks its gate: its generation is over\n", name(i));
-		leave(i);
-		if
-		:: inst[i].phase == OPEN && waiting(i) -> inst[i].phase = DRAIN; inst[i].lease = 0
-		:: else -> inst[i].phase = IDLE; endTenure(i)
-		fi;
-		tidy()
-	}
-	:: inst[i].phase == DRAIN -> d_step { /* the batch has no end within the drain time */
-		inst[i].phase = IDLE; endTenure(i);
-		printf("%c ends its tenure with a batch out\n", name(i));
-		tidy()
-	}
-
-	/* membership/lease.go */
-	:: inst[i].lease -> d_step {
-		inst[i].lease = 0;
-		printf("the lease of %c lapses: it is paused, or cut off\n", name(i));
-		tidy()
-	}
-	:: owner == i && inst[i].phase == OPEN && !inst[i].lease -> d_step {
-		inst[i].lease = 1;
-		printf("a heartbeat of %c succeeds: its lease is valid\n", name(i));
-		tidy()
-	}
-
-	/* Its session is over: it was silent for so long that its lease has ended. */
-#ifdef LEASE_TOO_LONG
-	:: owner == i -> d_step {
-#else
-	:: owner == i && !inst[i].lease -> d_step {
-#endif
-		owner = NONE;
-		printf("the group gives %c up\n", name(i));
-		tidy()
-	}
-
-	:: inst[i].phase != IDLE || waitsEnded(i) -> d_step {
-		die(i);
-		printf("%c dies and starts again\n", name(i));
-		tidy()
-	}
-	:: else
-	fi
-}
-
-proctype Group() {
+/* One member of the group. */
+proctype Member(bit i) {
 	do
-	:: atomic { true -> membership(A) }
-	:: atomic { true -> membership(B) }
+	:: atomic {
+		if
+		/* Home.Assigned. */
+		:: owner == NONE && inst[i].phase == IDLE -> d_step {
+			owner = i; inst[i].phase = TAKING;
+			printf("the group assigns the shard to %c\n", name(i))
+		}
+
+		/* Home.Revoked, by the group's wish, at a stop, or when an instance notices late. The gate is locked at once. */
+		:: inGeneration(i) -> d_step {
+			printf("%c locks its gate: its generation is over\n", name(i));
+			leave(i);
+			if
+			:: inst[i].phase == OPEN && waiting(i) -> inst[i].phase = DRAIN; inst[i].lease = 0
+			:: else -> inst[i].phase = IDLE; endTenure(i)
+			fi
+		}
+		:: inst[i].phase == DRAIN -> d_step { /* the batch has no end within the drain time */
+			inst[i].phase = IDLE; endTenure(i);
+			printf("%c ends its tenure with a batch out\n", name(i))
+		}
+
+		/* membership/lease.go */
+		:: inst[i].lease -> d_step {
+			inst[i].lease = 0;
+			printf("the lease of %c lapses: it is paused, or cut off\n", name(i))
+		}
+		:: owner == i && inst[i].phase == OPEN && !inst[i].lease -> d_step {
+			inst[i].lease = 1;
+			printf("a heartbeat of %c succeeds: its lease is valid\n", name(i))
+		}
+
+		/* Its session is over: it was silent for so long that its lease has ended. */
+#ifdef LEASE_TOO_LONG
+		:: owner == i -> d_step {
+#else
+		:: owner == i && !inst[i].lease -> d_step {
+#endif
+			owner = NONE;
+			printf("the group gives %c up\n", name(i))
+		}
+
+		:: inst[i].phase != IDLE || waitsEnded(i) -> d_step {
+			die(i);
+			printf("%c dies and starts again\n", name(i))
+		}
+		fi;
+		d_step { tidy() }
+	}
 	od
 }

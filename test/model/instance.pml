@@ -164,88 +164,82 @@ inline drained(i, k_) {
 
 /* ---- What may happen next --------------------------------------------------------------------------------------- */
 
-#define mine(i, j) (net[j].state != FREE && net[j].from == i && net[j].waits != NOBODY)
+#define mine(j) (net[j].state != FREE && net[j].from == i && net[j].waits != NOBODY)
 
 proctype Keeper(bit i) {
 	do
-	:: d_step { inst[i].phase == TAKING && !waiting(i) && roomInNet -> takeOver(i); tidy() }
-
-	:: atomic { /* writer.go: run. One batch at a time, and none begins without a valid lease */
-		holds(i) && !waiting(i) && count(i) < 2 && roomInNet ->
+	:: atomic {
 		if
-		:: inst[i].x == 0 -> d_step { send(i, 0, 1); tidy() }
-		:: inst[i].y == 0 -> d_step { send(i, 1, 1); tidy() }
-		:: count(i) == 0 -> d_step { send(i, 0, 2); tidy() }
-		:: count(i) == 0 -> d_step { send(i, 1, 2); tidy() }
-		fi
-	}
+		:: d_step { inst[i].phase == TAKING && !waiting(i) && roomInNet -> takeOver(i) }
 
-	:: d_step { /* room.go: read. writer.go: reply, the answer to a client that asks again for what is stored */
-		holds(i) ->
-		printf("%c answers a read: x has serial %d, y has %d\n", name(i), inst[i].x, inst[i].y);
-		checkAnswer(i);
-		if :: inst[i].x > 0 -> answerStored(i, 0, inst[i].x) :: else fi;
-		if :: inst[i].y > 0 -> answerStored(i, 1, inst[i].y) :: else fi;
-		tidy()
-	}
+		/* writer.go: run. One batch at a time, and none begins without a valid lease */
+		:: holds(i) && !waiting(i) && count(i) < 2 && roomInNet ->
+			if
+			:: inst[i].x == 0 -> d_step { send(i, 0, 1) }
+			:: inst[i].y == 0 -> d_step { send(i, 1, 1) }
+			:: count(i) == 0 -> d_step { send(i, 0, 2) }
+			:: count(i) == 0 -> d_step { send(i, 1, 2) }
+			fi
 
-	:: atomic { /* a request of this instance gets its answer, or none in time */
-		if
-		:: mine(i, 0) -> k = 0
-		:: mine(i, 1) -> k = 1
-#if NET > 2
-		:: mine(i, 2) -> k = 2
-#endif
-#if NET > 3
-		:: mine(i, 3) -> k = 3
-#endif
-		fi;
-		if
-		:: net[k].takeover && net[k].state == LANDED -> d_step { loadAndOpen(i, k); tidy() }
-		:: net[k].takeover -> d_step { printf("%c has no answer to its takeover, which may be late\n", name(i)); abandon(k); tidy() }
-
-		:: !net[k].takeover && net[k].state == LANDED -> d_step { acknowledged(i, k); tidy() }
-
-		/* writer.go: unacknowledged. No answer in time: the request is lost, or its answer is, */
-		:: !net[k].takeover && goesOn(i) -> d_step { again(i, k); tidy() }
-		/* or it is late. */
-		:: !net[k].takeover && goesOn(i) && net[k].state == FLYING && roomInNet -> d_step {
-			findFree(); copy(f, k);
-			printf("a request of %c is late\n", name(i));
-			again(i, k); tidy()
+		:: d_step { /* room.go: read. writer.go: reply, the answer to a client that asks again for what is stored */
+			holds(i) ->
+			printf("%c answers a read: x has serial %d, y has %d\n", name(i), inst[i].x, inst[i].y);
+			checkAnswer(i);
+			if :: inst[i].x > 0 -> answerStored(i, 0, inst[i].x) :: else fi;
+			if :: inst[i].y > 0 -> answerStored(i, 1, inst[i].y) :: else fi
 		}
-		:: !net[k].takeover && !goesOn(i) -> d_step { unknown(i, k); drained(i, k); abandon(k); tidy() }
 
-		/* The broker refuses: this copy is not written. That speaks for no other copy. */
-		:: !net[k].takeover && net[k].state == FLYING && !net[k].unclear -> d_step {
-			printf("the broker refuses the batch of %c, the only copy\n", name(i));
-			notStored(i, k); drained(i, k); free(k); tidy()
-		}
+		/* A request of this instance gets its answer, or none in time. */
+		:: waiting(i) || waitsEnded(i) ->
+			if
+			pick(mine)
+			fi;
+			if
+			:: net[k].takeover && net[k].state == LANDED -> d_step { loadAndOpen(i, k) }
+			:: net[k].takeover -> d_step { printf("%c has no answer to its takeover, which may be late\n", name(i)); abandon(k) }
+
+			:: !net[k].takeover && net[k].state == LANDED -> d_step { acknowledged(i, k) }
+
+			/* writer.go: unacknowledged. No answer in time: the request is lost, or its answer is, */
+			:: !net[k].takeover && goesOn(i) -> d_step { again(i, k) }
+			/* or it is late. */
+			:: !net[k].takeover && goesOn(i) && net[k].state == FLYING && roomInNet -> d_step {
+				findFree(); copy(f, k);
+				printf("a request of %c is late\n", name(i));
+				again(i, k)
+			}
+			:: !net[k].takeover && !goesOn(i) -> d_step { unknown(i, k); drained(i, k); abandon(k) }
+
+			/* The broker refuses: this copy is not written. That speaks for no other copy. */
+			:: !net[k].takeover && net[k].state == FLYING && !net[k].unclear -> d_step {
+				printf("the broker refuses the batch of %c, the only copy\n", name(i));
+				notStored(i, k); drained(i, k); free(k)
+			}
 #ifdef LAST_REFUSAL_DECIDES
-		:: !net[k].takeover && net[k].state == FLYING && net[k].unclear -> d_step {
-			printf("the broker refuses a copy of %c's batch\n", name(i));
-			notStored(i, k); drained(i, k); free(k); tidy()
-		}
+			:: !net[k].takeover && net[k].state == FLYING && net[k].unclear -> d_step {
+				printf("the broker refuses a copy of %c's batch\n", name(i));
+				notStored(i, k); drained(i, k); free(k)
+			}
 #endif
-		/* It never will be written, so the next takeover settles it (errUnsettled). */
-		:: !net[k].takeover && net[k].state == FLYING && net[k].unclear && goesOn(i) -> d_step {
-			printf("the broker refuses a copy of %c's batch for good\n", name(i));
-			unknown(i, k); free(k); forget(i); inst[i].phase = TAKING; tidy()
-		}
-		fi
-	}
+			/* It never will be written, so the next takeover settles it (errUnsettled). */
+			:: !net[k].takeover && net[k].state == FLYING && net[k].unclear && goesOn(i) -> d_step {
+				printf("the broker refuses a copy of %c's batch for good\n", name(i));
+				unknown(i, k); free(k); forget(i); inst[i].phase = TAKING
+			}
+			fi
 
-	:: d_step { /* keeper.go: run. Fenced; a heartbeat sent after that succeeds */
-		inst[i].phase == FENCED && owner == i ->
-		inst[i].phase = TAKING;
-		printf("%c asks the group, is still the owner, and takes over again\n", name(i));
-		tidy()
-	}
-	:: d_step { /* keeper.go: run. The local store failed, or the broker refused for good */
-		inst[i].phase == OPEN && !waiting(i) ->
-		forget(i); inst[i].phase = TAKING;
-		printf("%c locks its shard, drops its local data and takes over again\n", name(i));
-		tidy()
+		:: d_step { /* keeper.go: run. Fenced; a heartbeat sent after that succeeds */
+			inst[i].phase == FENCED && owner == i ->
+			inst[i].phase = TAKING;
+			printf("%c asks the group, is still the owner, and takes over again\n", name(i))
+		}
+		:: d_step { /* keeper.go: run. The local store failed, or the broker refused for good */
+			inst[i].phase == OPEN && !waiting(i) ->
+			forget(i); inst[i].phase = TAKING;
+			printf("%c locks its shard, drops its local data and takes over again\n", name(i))
+		}
+		fi;
+		d_step { tidy() }
 	}
 	od
 }

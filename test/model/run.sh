@@ -82,7 +82,7 @@ wanted=" $* "
 want() { [ "$wanted" = "  " ] || [[ $wanted == *" $1 "* ]]; }
 
 if want design; then
-	build design "${LOG:-4}" "${NET:-2}" "-DMEMLIM=${MEMORY:-4000}"
+	build design "${LOG:-4}" "${NET:-3}" "-DMEMLIM=${MEMORY:-4000}"
 	line=$(explore design -m4000000 -w24)
 	echo "$line"
 	if [[ $line == *violated ]]; then
