@@ -30,11 +30,15 @@ func program(t *testing.T) string {
 	return path
 }
 
+// builtIn is the folder of the built program, for TestMain to remove.
+var builtIn string
+
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "chathome-program-")
 	if err != nil {
 		return "", err
 	}
+	builtIn = dir
 	path := filepath.Join(dir, "chathome")
 	build := exec.Command("go", "build", "-o", path, "../../server")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -16,7 +16,14 @@ import (
 	"github.com/chathome/chathome/test/kafka"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if builtIn != "" {
+			_ = os.RemoveAll(builtIn)
+		}
+		os.Exit(code)
+	}))
+}
 
 // logsEnv names a folder to keep the brokers' logs of failed tests in; default: the one for temporary files.
 const logsEnv = "CHATHOME_KAFKA_LOGS"
