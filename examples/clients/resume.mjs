@@ -25,22 +25,26 @@ export function resuming(home, clientAt) {
 
     function run() {
       let left = false; // whatever this attempt still says comes too late
+      // The reason that its last event gave for its end. We do not leave at that event: graphql-ws would take the
+      // complete behind it for a second leaving, and never close its socket again.
+      let cause;
       const unsubscribe = clientAt(route.url).subscribe(request, {
         next(result) {
-          if (left) return;
-          const cause = retryable(result.errors);
-          if (cause) return again(cause);
+          cause = retryable(result.errors);
+          if (left || cause) return; // complete() follows
           advance(request.variables, result.data);
           route.arrived();
           sink.next(result);
         },
+        complete() {
+          if (left) return;
+          if (cause) again(cause);
+          else sink.complete();
+        },
         error(fault) {
           if (left) return;
-          if (route.url !== route.home) again();
+          if (route.url !== route.home) again(cause);
           else sink.error(fault);
-        },
-        complete() {
-          if (!left) sink.complete();
         },
       });
       leave = () => {
@@ -49,7 +53,6 @@ export function resuming(home, clientAt) {
       };
     }
     function again(cause) {
-      leave();
       timer = setTimeout(run, route.next(cause));
     }
 

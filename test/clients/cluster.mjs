@@ -20,6 +20,7 @@ export class Cluster {
   /** Starts a broker and instances, and waits until all shards are served, by all of them. */
   static async start(names = ['a', 'b'], { origins = [], flags = [] } = {}) {
     const cluster = new Cluster();
+    process.once('exit', () => cluster.#children.forEach((child) => child.kill('SIGKILL'))); // a test that fell over
     cluster.flags = ['--session-timeout=3s', '--rebalance-timeout=3s', ...flags];
     if (origins.length) cluster.flags.push(`--allowed-origins=${origins}`);
     try {

@@ -43,6 +43,8 @@ test('two instances that point at each other', { concurrency: true }, async (t) 
       const seen = [...asked];
       for (const one of two) one.peaceful = true;
       await Promise.race([running.answer?.catch(() => {}), sleep(500)]); // urql and Apollo finish a mutation that nobody waits for
+      for (const end = Date.now() + 5000; two.some((one) => one.open()) && Date.now() < end;) await sleep(20);
+      assert.ok(two.every((one) => !one.open()), 'a socket stays open although nobody subscribes');
       assert.ok(seen.length >= 8, `${seen.length} requests: it gave up`);
       for (let i = 1; i < seen.length; i += 2) {
         assert.deepEqual([seen[i - 1].at, seen[i].at], ['0', '1'], 'home, then one hop');
@@ -82,6 +84,7 @@ async function quarreller(id, both, asked) {
   }));
   await new Promise((ready) => server.listen(0, '127.0.0.1', ready));
   self.url = `http://127.0.0.1:${server.address().port}`;
+  self.open = () => sockets.clients.size > 0;
   self.close = () => {
     for (const socket of sockets.clients) socket.terminate();
     server.closeAllConnections();

@@ -18,14 +18,18 @@ export function cuts(cluster) {
   const [a] = cluster.instances;
   const sendTo = (room, n) => ask(a.url, { query: SEND, variables: { input: input(room, n) } });
   const sendMany = async (room, from, to) => { for (let n = from; n <= to; n++) await sendTo(room, n); };
-  const follow = (client, room, list) => client.subscribe({ query: MESSAGES, variables: { room } }, list);
+  const follow = (t, client, room, list) => {
+    const leave = client.subscribe({ query: MESSAGES, variables: { room } }, list);
+    t.after(leave); // else a failed test leaves a client behind that comes back for ever
+    return leave;
+  };
 
-  test('graphql-ws by itself repeats everything after a cut', async () => {
+  test('graphql-ws by itself repeats everything after a cut', async (t) => {
     const room = await createRoom(a.url);
     await sendMany(room, 1, 100);
     const client = createClient({ url: a.url.replace('http', 'ws') + '/graphql', shouldRetry: () => true, ...atOnce });
     const list = seen();
-    const leave = follow(client, room, list);
+    const leave = follow(t, client, room, list);
     await list.until(100);
     a.proxy.cut();
     await list.until(200);
@@ -33,11 +37,11 @@ export function cuts(cluster) {
     assert.deepEqual(list.serials.slice(100), list.serials.slice(0, 100));
   });
 
-  test('with the helper nothing is repeated after a cut, and nothing is missing', async () => {
+  test('with the helper nothing is repeated after a cut, and nothing is missing', async (t) => {
     const room = await createRoom(a.url);
     await sendMany(room, 1, 100);
     const list = seen();
-    const leave = follow(sockets(a.url, atOnce), room, list);
+    const leave = follow(t, sockets(a.url, atOnce), room, list);
     await list.until(100);
     a.proxy.cut();
     await sendMany(room, 101, 110);
@@ -54,13 +58,13 @@ export function cuts(cluster) {
     };
     const own = await cluster.way(a); // a proxy of its own, so that nothing else is slow
     t.after(() => own.close());
-    await Promise.all(Object.entries(cases).map(([name, delays], i) => t.test(name, async () => {
+    await Promise.all(Object.entries(cases).map(([name, delays], i) => t.test(name, async (t) => {
       const way = i === 0 ? own : await cluster.way(a);
       const room = await createRoom(a.url);
       await sendMany(room, 1, 10);
       way.delays = delays;
       const list = seen();
-      const leave = follow(sockets(way.url, atOnce), room, list);
+      const leave = follow(t, sockets(way.url, atOnce), room, list);
       await sendMany(room, 11, 20);
       await list.until(20, 20_000);
       leave();
@@ -69,10 +73,10 @@ export function cuts(cluster) {
     })));
   });
 
-  test('cut every 0 to 300 ms while somebody writes', async () => {
+  test('cut every 0 to 300 ms while somebody writes', async (t) => {
     const room = await createRoom(a.url);
     const list = seen();
-    const leave = follow(sockets(a.url, atOnce), room, list);
+    const leave = follow(t, sockets(a.url, atOnce), room, list);
     let writing = true;
     const cutting = (async () => {
       let n = 0;

@@ -17,3 +17,6 @@ ids(cluster);
 cuts(cluster);
 herd(cluster);
 moves(cluster);
+
+// Node 20 may spin for ever while it cleans up behind sockets that were reset (Environment::CleanupHandles).
+process.on('exit', (code) => process.exit(code));
