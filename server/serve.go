@@ -44,7 +44,7 @@ func (p process) serve(cfg config.Config, secrets config.Secrets) error {
 		if scrapes, err = net.Listen("tcp", cfg.MetricsListen); err != nil {
 			return errors.Join(fmt.Errorf("listen for scrapes of metrics: %w", err), listener.Close())
 		}
-		defer scrapes.Close()
+		defer func() { _ = scrapes.Close() }() // the metrics server has closed it, unless the start failed
 	}
 	kafka, err := openKafka(cfg, secrets, log)
 	if err != nil {

@@ -36,12 +36,12 @@ func lines(t *testing.T) map[string][]string {
 			if !ok {
 				return true
 			}
-			switch name := method.Sel.Name; {
-			case name == "Warn" || name == "Error":
+			switch name := method.Sel.Name; name {
+			case "Warn", "Error":
 				if message, ok := literal(call, 0); ok {
 					add(message, strings.ToLower(name))
 				}
-			case name == "Log" || name == "LogAttrs": // the level is decided there
+			case "Log", "LogAttrs": // the level is decided there
 				if message, ok := literal(call, 2); ok {
 					add(message, "warn", "error")
 				}

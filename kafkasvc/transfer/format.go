@@ -107,7 +107,6 @@ func (w *writer) end() error {
 // lines reads them.
 type lines struct {
 	in    *bufio.Reader
-	long  []byte
 	line  int64
 	bytes int64 // read so far
 }

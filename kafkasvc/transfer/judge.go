@@ -39,7 +39,7 @@ func (j *judge) accept(ctx context.Context, off domain.Offset, value []byte, v *
 
 // plain judges by serials alone. fits is false where that does not suffice.
 func (j *judge) plain(off domain.Offset, value []byte, v *record.View) (accepted, fits bool) {
-	if v.Decode(value) != nil || !v.Counts(off) {
+	if !counts(v, off, value) {
 		return false, true
 	}
 	last, known := j.rooms[v.Room]

@@ -38,8 +38,8 @@ func (s *shardLog) read(ctx context.Context, from, end domain.Offset, visit func
 	defer r.Close()
 	next := from
 	for next < end {
-		var fault error
-		err := again(ctx, s.lg, func() error {
+		var fault error // nothing that trying again could mend
+		err := again(ctx, s.lg, func() (transient error) {
 			err := r.Read(ctx, next, func(off domain.Offset, value []byte) bool {
 				if off != next {
 					fault = fmt.Errorf("offset %d follows %d: the log has a hole that nothing explains", off, next-1)
@@ -51,13 +51,13 @@ func (s *shardLog) read(ctx context.Context, from, end domain.Offset, visit func
 				next++
 				return next < end
 			})
-			if errors.Is(err, kafkalog.ErrOutOfRange) {
+			switch {
+			case errors.Is(err, kafkalog.ErrOutOfRange):
 				fault = err // records were deleted, or the log was cut, meanwhile
+			case fault == nil:
+				transient = err
 			}
-			if fault != nil {
-				return nil
-			}
-			return err
+			return transient
 		})
 		if err == nil {
 			err = fault

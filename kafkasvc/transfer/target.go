@@ -75,7 +75,7 @@ func (t *target) inspect(ctx context.Context) error {
 	var scratch []byte
 	owner := ""
 	return t.read(ctx, t.start, t.end, func(off domain.Offset, value []byte) error {
-		if v.Decode(value) != nil || !v.Counts(off) {
+		if !counts(&v, off, value) {
 			return nil
 		}
 		if v.Kind == record.KindTakeover {
@@ -97,6 +97,11 @@ func (t *target) inspect(ctx context.Context) error {
 		scratch = c.message(scratch, messageOf(&v))
 		return nil
 	})
+}
+
+// counts fills v.
+func counts(v *record.View, off domain.Offset, value []byte) bool {
+	return v.Decode(value) == nil && v.Counts(off)
 }
 
 func messageOf(v *record.View) *domain.Message {
@@ -201,7 +206,7 @@ func (t *target) look(ctx context.Context, records []kafkalog.Record, end domain
 	return stored, t.read(ctx, t.next, end, func(off domain.Offset, value []byte) error {
 		i := int(off - t.next)
 		switch {
-		case v.Decode(value) != nil || !v.Counts(off):
+		case !counts(&v, off, value):
 		case v.Kind == record.KindTakeover && v.Tenure == t.tenure:
 		case v.Kind == record.KindTakeover, i >= len(records), !bytes.Equal(value, records[i].Value):
 			return ErrBusy

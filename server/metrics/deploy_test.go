@@ -52,7 +52,7 @@ func (d *describer) Register(c prometheus.Collector) error {
 	}
 	return nil
 }
-func (d *describer) MustRegister(...prometheus.Collector)  {}
+func (d *describer) MustRegister(...prometheus.Collector) {}
 func (d *describer) Unregister(prometheus.Collector) bool { return false }
 
 // named are the metrics of this program that a text speaks of.
