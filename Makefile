@@ -21,7 +21,7 @@ RUN      ?= .
 TOOL := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-deploy audit test-clients graphiql cluster demo sim seeded hostile bench bench-fanout bench-http fuzz generate fmt vet lint check clean kafka test-kafka
+.PHONY: help build run test test-deploy audit test-clients graphiql cluster demo sim model seeded hostile bench bench-fanout bench-http fuzz generate fmt vet lint check clean kafka test-kafka
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ seeded: ## Plant bugs one by one and see the simulation catch each (ARGS=…)
 
 hostile: ## Attack a server with hostile clients while others go on (TESTFLAGS=-race; ARGS=-leaks for Go's leak profile)
 	go test -count 1 -timeout 30m -v $(TESTFLAGS) ./test/hostile -args -full $(ARGS)
+
+model: ## Explore all states of a model of takeover, writes and answers (needs Spin and a C compiler; docs/MODEL.md)
+	@test/model/run.sh
 
 bench: ## Run benchmarks (PKG=… BENCH=… COUNT=…)
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
