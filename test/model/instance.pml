@@ -110,14 +110,13 @@ inline acknowledged(i, k_) {
 	:: else -> judgeGap(i, k_)
 #endif
 	fi;
-#ifdef ENDED_APPLIES
-	applyUpTo(i, until); checkFold(i);
-#else
 	if
+#ifdef ENDED_APPLIES
+	:: net[k_].waits == ENDED && inst[i].phase == OPEN -> applyUpTo(i, until); checkFold(i)
+#endif
 	:: net[k_].waits == TENURE -> applyUpTo(i, until); checkFold(i) /* tenure.go: commit */
 	:: else
 	fi;
-#endif
 	r = 0;
 	do
 	:: r < net[k_].n && cut -> printf("%c answers: the outcome is unknown\n", name(i)); break

@@ -3,7 +3,7 @@
 # of which has to fail. test/model/run.sh [VARIANT…] runs some only: design, or names of the table below.
 # LOG and NET set the bounds of the design (docs/MODEL.md), MEMORY its limit in MB.
 set -euo pipefail
-cd "$(dirname "$0")"
+cd "${0%/*}"
 
 cc=${CC:-cc}
 for need in spin "$cc"; do
