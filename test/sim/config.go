@@ -52,6 +52,7 @@ type Config struct {
 	Instances int
 	Shards    int
 	Rooms     int
+	Latency   time.Duration // of the network, without any fault: what is under way at the same time hangs on it
 	Pace      time.Duration // mean pause of a writer between two messages
 	Only      string        // part of the names of the faults to inject; "" for all
 	Out       string        // directory for what is kept of a run that failed
@@ -63,6 +64,7 @@ func Draw(seed uint64, d time.Duration) Config {
 		Seed: seed, Duration: d, Profile: Defaults, Mode: Plain,
 		Instances: 3, Shards: 6, Rooms: 8, Pace: 2 * time.Second,
 	}
+	c.Latency = time.Duration(seed%4) * time.Millisecond
 	switch seed % 8 {
 	case 3:
 		c.Profile = Smallest

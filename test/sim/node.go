@@ -227,9 +227,12 @@ type processConn struct {
 
 func (c *processConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if d := c.life.node.w.latency.Load(); d > 0 {
-		time.Sleep(time.Duration(d))
-		c.life.node.w.delayed.Add(1)
+	w := c.life.node.w
+	if d := w.latency.Load(); d > 0 {
+		w.delayed.Add(1)
+		time.Sleep(w.cfg.Latency + time.Duration(d))
+	} else if w.cfg.Latency > 0 {
+		time.Sleep(w.cfg.Latency)
 	}
 	_ = c.life.wait(context.Background())
 	return n, err
