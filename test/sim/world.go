@@ -238,10 +238,14 @@ func (w *world) end() {
 	all.Wait()
 	w.processes.Wait()
 	w.background.Wait()
+	time.Sleep(lateAtMost) // time ends with us, and nothing may be left waiting for it
 	if w.tail != nil {
 		w.tail.stop()
 	}
 }
+
+// lateAtMost is when the last request that is to land late has landed.
+const lateAtMost = 5 * time.Minute
 
 func randomUUID(r *rand.Rand) (id uuid.UUID) {
 	for i := range id {
