@@ -13,22 +13,23 @@ import (
 )
 
 // Ledger sums up runs in the line that docs/RELIABILITY.md keeps: what, seeds, simulated hours, handovers, sends,
-// strikes of faults and kinds that bit, runs with violations.
+// strikes of faults and kinds that bit; and how many runs with violations there were beside those.
 func Ledger(rs []*Report) string {
 	var hours time.Duration
 	var sends, messages, deliveries, handovers, strikes, kinds, dirty int
-	first, last := ^uint64(0), uint64(0)
+	first, last := rs[0].Config.Seed, rs[0].Config.Seed
 	bites := map[string]int{}
 	for _, r := range rs {
+		if !r.Clean() { // it ended early: its hours do not count
+			dirty++
+			continue
+		}
 		hours += r.Config.Duration
 		sends += r.Sends
 		messages += r.Messages
 		deliveries += r.Deliveries
 		handovers += r.Handovers
 		first, last = min(first, r.Config.Seed), max(last, r.Config.Seed)
-		if !r.Clean() {
-			dirty++
-		}
 		for k, n := range r.Strikes {
 			strikes += n
 			bites[k] += r.Bites[k]
@@ -40,7 +41,7 @@ func Ledger(rs []*Report) string {
 		}
 	}
 	return fmt.Sprintf("| %d runs, seeds %d to %d | %.1f | %d | %d | %d | %d | %d of %d kinds | %d |",
-		len(rs), first, last, hours.Hours(), handovers, sends, messages, deliveries, strikes, kinds, dirty)
+		len(rs)-dirty, first, last, hours.Hours(), handovers, sends, messages, deliveries, strikes, kinds, dirty)
 }
 
 // Faults lists how often each kind struck and bit.
