@@ -99,7 +99,13 @@ func (rs *rooms) add(room domain.ChatRoom) *roomState {
 	id := room.Info.ID
 	rs.states[id] = weak.Make(s)
 	rs.recent.Add(id, s)
-	runtime.AddCleanup(s, rs.forget, id)
+	// The clean-up must not hold rs, from which s can be reached: nothing of the tenure would ever go.
+	held := weak.Make(rs)
+	runtime.AddCleanup(s, func(id uuid.UUID) {
+		if rs := held.Value(); rs != nil {
+			rs.forget(id)
+		}
+	}, id)
 	return s
 }
 
