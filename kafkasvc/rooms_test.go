@@ -38,8 +38,7 @@ func TestRooms_GoWithTheirTenure(t *testing.T) {
 	}
 	tenure, room := weak.Make(rs), weak.Make(s)
 	runtime.KeepAlive(rs)
-	runtime.KeepAlive(s)
-	rs, s = nil, nil
+	runtime.KeepAlive(s) // from here on nobody holds them
 	if !collected(func() bool { return tenure.Value() == nil && room.Value() == nil }) {
 		t.Error("the rooms of an ended tenure are held for ever")
 	}
@@ -60,8 +59,7 @@ func TestRooms_OneStateWhileHeld(t *testing.T) {
 		t.Errorf("another state of a room that is held: %v", err)
 	}
 	rs.recent.Purge()
-	runtime.KeepAlive(s)
-	s = nil
+	runtime.KeepAlive(s) // from here on nobody holds it
 	if !collected(func() bool {
 		rs.mu.Lock()
 		defer rs.mu.Unlock()
