@@ -70,7 +70,7 @@ func loadOnce(b *testing.B, c *kafkalog.Cluster, takeover domain.Offset, id uuid
 	s := &shard{id: 0, log: shardLog{c, "bench", 0}, store: func() *local.Shard { return store.Shard(0) }, ids: newTenureIDs()}
 	t := &tenure{id: id, shard: s, gate: newGate(PolicyShard, domain.Instance{ID: "me"}, func(domain.ShardID) *domain.Owner { return nil })}
 	s.begin(t)
-	l := &loader{tenure: t, budget: &budget{bytes: 64 << 20}, wait: defaultWaits(), lg: slog.New(slog.DiscardHandler), alarm: func(string) {}}
+	l := &loader{tenure: t, budget: &budget{bytes: defaultLoadBudget}, wait: defaultWaits(), lg: slog.New(slog.DiscardHandler), alarm: func(string) {}}
 	if _, err := l.load(context.Background(), takeover); err != nil {
 		b.Fatal(err)
 	}

@@ -54,6 +54,10 @@ type Config struct {
 	StoreFS vfs.FS // of the local store; nil: the operating system's. Tests fill it up and damage it
 }
 
+// defaultLoadBudget is where a cold shard loads fastest (BenchmarkLoad): larger commits fall out of the caches, smaller ones
+// merge more often. It also keeps an instance that loads all its shards small.
+const defaultLoadBudget = 24 << 20
+
 // Names of the topics of a home.
 func messagesTopic(prefix string) string  { return prefix + ".messages" }
 func directoryTopic(prefix string) string { return prefix + ".directory" }
@@ -81,7 +85,7 @@ func (c *Config) setDefaults() {
 		c.CommitInterval = 5 * time.Second
 	}
 	if c.LoadBudget == 0 {
-		c.LoadBudget = 64 << 20
+		c.LoadBudget = defaultLoadBudget
 	}
 	if c.Now == nil {
 		c.Now = time.Now
