@@ -46,11 +46,10 @@ func (r *ChatRoom) AddMessage(d Draft, stored *Message, now Millis) (m Message, 
 type Fit uint8
 
 const (
-	Fits    Fit = iota // the next one
-	Known              // its serial, client id or room is there already: skipped, the first one holds
-	Ahead              // records are missing before it: accepted
-	Orphan             // its room is unknown: accepted, the name comes from the directory
-	fitsEnd            // for tests
+	Fits   Fit = iota // the next one
+	Known             // its serial, client id or room is there already: skipped, the first one holds
+	Ahead             // records are missing before it: accepted
+	Orphan            // its room is unknown: accepted, the name comes from the directory
 )
 
 func (f Fit) String() string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,21 +160,16 @@ func (h *Home) bounded(ctx context.Context) (context.Context, context.CancelFunc
 
 // DrawChatRoomID implements domain.ChatHome.
 func (h *Home) DrawChatRoomID() uuid.UUID {
-	open := false
-	for _, s := range h.all() {
-		open = open || h.gate.refusal(s.id) == nil
-	}
 	for {
 		id := uuid.New()
-		if s, ok := h.ShardOf(id); !open || !ok || h.gate.refusal(s) == nil {
+		if s, ok := h.ShardOf(id); !ok || h.gate.refusal(s) == nil || !h.anyOpen() {
 			return id
 		}
-		if open = false; !open { // it may have closed meanwhile
-			for _, s := range h.all() {
-				open = open || h.gate.refusal(s.id) == nil
-			}
-		}
 	}
+}
+
+func (h *Home) anyOpen() bool {
+	return slices.ContainsFunc(h.all(), func(s *shard) bool { return h.gate.refusal(s.id) == nil })
 }
 
 // ShardOf implements domain.ChatHome.

@@ -15,45 +15,29 @@ import (
 
 // lifeLock keeps keepers from starting while local data of another life are being dropped.
 type lifeLock struct {
-	mu    sync.Mutex
-	ready chan struct{} // closed while the local data are of the present life
-
-	changed chan struct{} // closed at the next set
+	mu      sync.Mutex
+	ready   bool          // the local data are of the present life
+	changed chan struct{} // closed at the next set; nil where nobody waits
 }
 
-func (l *lifeLock) state() chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ready == nil {
-		l.ready = make(chan struct{})
-	}
-	return l.ready
-}
-
-func (l *lifeLock) wait(ctx context.Context) error {
-	select {
-	case <-l.state():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
+// wait waits until the local data are of the present life.
+func (l *lifeLock) wait(ctx context.Context) error { return l.until(ctx, true) }
 
 // waitEnd waits until a life has ended.
-func (l *lifeLock) waitEnd(ctx context.Context) error {
+func (l *lifeLock) waitEnd(ctx context.Context) error { return l.until(ctx, false) }
+
+func (l *lifeLock) until(ctx context.Context, ready bool) error {
 	for {
 		l.mu.Lock()
-		ready, changed := l.ready, l.changed
-		if changed == nil {
-			changed = make(chan struct{})
-			l.changed = changed
-		}
-		l.mu.Unlock()
-		select {
-		case <-ready:
-		default:
+		if l.ready == ready {
+			l.mu.Unlock()
 			return nil
 		}
+		if l.changed == nil {
+			l.changed = make(chan struct{})
+		}
+		changed := l.changed
+		l.mu.Unlock()
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -65,22 +49,10 @@ func (l *lifeLock) waitEnd(ctx context.Context) error {
 func (l *lifeLock) set(ready bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ready == nil {
-		l.ready = make(chan struct{})
-	}
+	l.ready = ready
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = nil
-	}
-	select {
-	case <-l.ready:
-		if !ready {
-			l.ready = make(chan struct{})
-		}
-	default:
-		if ready {
-			close(l.ready)
-		}
 	}
 }
 
