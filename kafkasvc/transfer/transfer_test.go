@@ -332,7 +332,8 @@ func TestExport_JudgesAsOwnersDo(t *testing.T) {
 		lost := domain.ChatRoomInfo{ID: uuid.New(), Name: "", Shard: 0}
 		lost.Shard = domain.ShardOf(lost.ID, 4)
 		put(lost, 3, "orphan", true)
-		if err := c.DeleteRecords("old.messages", int32(rooms[2].Shard), 60); err != nil {
+		head := c.PartitionInfo("old.messages", int32(rooms[2].Shard)).HighWatermark / 2
+		if err := c.DeleteRecords("old.messages", int32(rooms[2].Shard), head); err != nil {
 			t.Fatal(err)
 		}
 		file := export(t, c, "old")
