@@ -75,9 +75,10 @@ else
 	@exec bin/demo $(ARGS)
 endif
 
-torture: build ## Break a cluster of processes in all ways there are (MINUTES=… SEED=…; ARGS=-help)
+torture: NODES = 3
+torture: build ## Break a cluster of processes in all ways there are (MINUTES=… SEED=…; ARGS=-help; KAFKA=1 on three real brokers)
 	@go build -o bin/torture ./test/torture
-	@exec bin/torture -minutes $(MINUTES) $(if $(SEED),-seed $(SEED)) $(ARGS)
+	@exec bin/torture -minutes $(MINUTES) $(if $(SEED),-seed $(SEED)) $(if $(KAFKA),-kafka $(VERSION) -nodes $(NODES)) $(ARGS)
 
 sim: ## Simulate hours of faults in minutes (SEED=… HOURS=…)
 	go test -tags failpoints -count 1 -timeout 0 ./test/sim -run '^TestSim$$' -v -args -hours $(HOURS) $(if $(SEED),-seed $(SEED)) $(ARGS)

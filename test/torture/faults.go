@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ type target int
 
 const (
 	instance target = iota // one instance, for itself
-	broker                 // the broker
+	broker                 // the broker, or one of them
 	all                    // the cluster
 	clients                // the clients
 	topic                  // the log
@@ -130,25 +131,13 @@ func faults() []fault {
 			return h.i.Link.LostAcks.Load() - before, nil
 		}},
 		{"broker kill -9", broker, func(ctx context.Context, h hit) (int64, error) {
-			if err := h.cluster.Broker.Kill(); err != nil {
-				return 0, err
-			}
-			h.hold(ctx, h.between(0, 4*time.Second))
-			return 1, h.startBroker()
+			return away(ctx, h, 0, 4*time.Second, node.Kill, restart)
 		}},
 		{"broker restart", broker, func(ctx context.Context, h hit) (int64, error) {
-			if err := h.cluster.Broker.Stop(stopLimit); err != nil {
-				return 1, err
-			}
-			h.hold(ctx, h.between(0, 2*time.Second))
-			return 1, h.startBroker()
+			return away(ctx, h, 0, 2*time.Second, node.Stop, restart)
 		}},
 		{"broker SIGSTOP", broker, func(ctx context.Context, h hit) (int64, error) {
-			if err := h.cluster.Broker.Pause(); err != nil {
-				return 0, err
-			}
-			h.hold(ctx, h.between(200*time.Millisecond, h.session+2*time.Second))
-			return 1, h.cluster.Broker.Resume()
+			return away(ctx, h, 200*time.Millisecond, h.session+2*time.Second, node.Pause, resume)
 		}},
 		{"all killed", all, func(ctx context.Context, h hit) (int64, error) {
 			var killed int64
@@ -225,39 +214,37 @@ func (h hit) burst() {
 	h.crowd.Burst(ctx, h.i.URL)
 }
 
-// brokerLimit bounds the broker's start: it reads its data again.
-const brokerLimit = 20 * time.Second
-
-func (h hit) startBroker() error {
-	ctx, cancel := context.WithTimeout(context.Background(), brokerLimit)
-	defer cancel()
-	return h.cluster.Broker.Start(ctx)
-}
-
-func names() []string {
-	var list []string
-	for _, f := range faults() {
-		list = append(list, f.name)
+// faultsOf are those that can strike where there are so many brokers.
+func faultsOf(brokers int) []fault {
+	list := faults()
+	if brokers > 1 {
+		list = append(list, fault{"all brokers but one killed", broker, mostAway})
 	}
 	return list
 }
 
-// choose returns the faults that were named, or all.
-func choose(only string) ([]fault, error) {
-	if only == "" {
-		return faults(), nil
+func names(list []fault) []string {
+	var names []string
+	for _, f := range list {
+		names = append(names, f.name)
 	}
-	byName := map[string]fault{}
-	for _, f := range faults() {
-		byName[f.name] = f
+	return names
+}
+
+// choose returns the faults that were named, or all that can strike.
+func choose(only string, brokers int) ([]fault, error) {
+	all := faultsOf(brokers)
+	if only == "" {
+		return all, nil
 	}
 	var list []fault
 	for _, name := range strings.Split(only, ",") {
-		f, ok := byName[strings.TrimSpace(name)]
-		if !ok {
-			return nil, fmt.Errorf("no fault is called %q; there are %s", name, strings.Join(names(), ", "))
+		name = strings.TrimSpace(name)
+		i := slices.Index(names(all), name)
+		if i < 0 {
+			return nil, fmt.Errorf("no fault is called %q; there are %s", name, strings.Join(names(all), ", "))
 		}
-		list = append(list, f)
+		list = append(list, all[i])
 	}
 	return list, nil
 }

@@ -1,11 +1,11 @@
 // Command torture breaks a cluster of processes in all ways that it knows, while clients use it, and judges what they
 // saw: make torture MINUTES=10 SEED=7.
 //
-// It goes in rounds. Each is a new cluster (a broker and three instances, each behind a proxy of its own), a crowd
-// of clients (package traffic) and a plan of faults drawn from the seed; at the end everything is healed, the
+// It goes in rounds. Each is a new cluster (a broker, or real ones with -kafka, and three instances, each behind a
+// proxy of its own), a crowd of clients (package traffic) and a plan of faults drawn from the seed; at the end everything is healed, the
 // clients come to an end, and two judges hold answers, subscribers, history and log against each other.
 //
-// round.go is a round, faults.go what can go wrong and plan.go when, disk.go, damage.go and foreign.go larger faults,
+// round.go is a round, faults.go what can go wrong and plan.go when, brokers.go, disk.go, damage.go and foreign.go larger faults,
 // margins.go measures how far an old owner's last answer is from the new one's first, report.go tells.
 package main
 
@@ -35,6 +35,8 @@ type options struct {
 	keep      bool
 	margins   bool
 	phases    int
+	kafka     string
+	nodes     int
 }
 
 func main() {
@@ -49,11 +51,13 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "seed of the plans; 0 draws one")
 	flag.StringVar(&o.out, "out", ".torture", "`directory` for what is kept of a round that failed")
 	flag.BoolVar(&o.keep, "keep", false, "keep data and logs of clean rounds too")
-	flag.StringVar(&o.only, "only", "", "comma-separated `faults` to use: "+strings.Join(names(), ", "))
+	flag.StringVar(&o.only, "only", "", "comma-separated `faults` to use: "+strings.Join(names(faultsOf(many)), ", "))
 	flag.BoolVar(&o.margins, "margins", false, "measure margins instead: how long after the last question that an old owner answered the new one answers first")
 	flag.IntVar(&o.phases, "phases", 6, "with -margins: how often each fault is measured")
+	flag.StringVar(&o.kafka, "kafka", "", "`version` of Apache Kafka to run on, instead of the embedded broker: 3.9, 4.0 or 4.4")
+	flag.IntVar(&o.nodes, "nodes", many, "with -kafka: number of brokers")
 	flag.Parse()
-	if flag.NArg() > 0 || o.instances < 2 || o.instances > 9 || o.rooms < 1 || o.writers < 1 || o.minutes <= 0 || o.pace <= 0 || o.round < 10*time.Second {
+	if flag.NArg() > 0 || o.instances < 2 || o.instances > 9 || o.rooms < 1 || o.writers < 1 || o.minutes <= 0 || o.pace <= 0 || o.round < 10*time.Second || o.nodes < 1 || o.nodes > 9 || o.margins && o.kafka != "" {
 		fmt.Fprintln(os.Stderr, "torture: wrong usage; what there is:")
 		flag.PrintDefaults()
 		os.Exit(2)
@@ -76,19 +80,34 @@ func main() {
 	}
 }
 
+// many brokers are more than one.
+const many = 3
+
+// on says what the instances rest on where that is not the embedded broker.
+func (o *options) on() string {
+	if o.kafka == "" {
+		return ""
+	}
+	return fmt.Sprintf(", %d brokers of Kafka %s", o.nodes, o.kafka)
+}
+
 // longRun is the time, in minutes, within which each fault has to bite.
 const longRun = 15
 
 // torture runs rounds until the time is over or one has failed.
 func torture(ctx context.Context, o options) (clean bool, err error) {
-	kinds, err := choose(o.only)
+	brokers := 1
+	if o.kafka != "" {
+		brokers = o.nodes
+	}
+	kinds, err := choose(o.only, brokers)
 	if err != nil {
 		return false, err
 	}
 	left := time.Duration(o.minutes * float64(time.Minute))
 	total := newSum()
 	defer os.Remove(o.out) // if nothing had to be kept
-	fmt.Printf("torture for %v, seed %d\n", left, o.seed)
+	fmt.Printf("torture for %v, seed %d%s\n", left, o.seed, o.on())
 	for n := 0; left > 0 && ctx.Err() == nil; n++ {
 		length := min(o.round, left)
 		if rest := left - length; rest < 30*time.Second {

@@ -53,8 +53,12 @@ func (r *round) write(name string, b []byte) {
 
 // explain says what went wrong, the first things first.
 func (r *round) explain(b *strings.Builder) {
-	fmt.Fprintf(b, "A round of torture failed.\nseed %d, %s, %v, %d instances\nagain: make torture MINUTES=%.1f SEED=%d\n\n",
-		r.seed, r.setting.name, r.length, r.o.instances, r.length.Minutes(), r.seed)
+	kafka := ""
+	if r.o.kafka != "" {
+		kafka = fmt.Sprintf(" KAFKA=1 VERSION=%s NODES=%d", r.o.kafka, r.o.nodes)
+	}
+	fmt.Fprintf(b, "A round of torture failed.\nseed %d, %s, %v, %d instances%s\nagain: make torture MINUTES=%.1f SEED=%d%s\n\n",
+		r.seed, r.setting.name, r.length, r.o.instances, r.o.on(), r.length.Minutes(), r.seed, kafka)
 	for _, f := range r.failures {
 		fmt.Fprintf(b, "failure: %s\n", f)
 	}
@@ -186,6 +190,6 @@ func (s *sum) ledger(o options, anomalies int) string {
 		names = append(names, fmt.Sprintf("%s %d", name, n))
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("| %s | torture, %d rounds from seed %d | %v real | %d operations | %d messages | %d takeovers, %d void records | %d faults: %s | %d anomalies |",
-		time.Now().UTC().Format("2006-01-02"), s.rounds, o.seed, s.took.Round(time.Second), s.ops, s.messages, s.takeovers, s.voids, used, strings.Join(names, ", "), anomalies)
+	return fmt.Sprintf("| %s | torture, %d rounds from seed %d%s | %v real | %d operations | %d messages | %d takeovers, %d void records | %d faults: %s | %d anomalies |",
+		time.Now().UTC().Format("2006-01-02"), s.rounds, o.seed, o.on(), s.took.Round(time.Second), s.ops, s.messages, s.takeovers, s.voids, used, strings.Join(names, ", "), anomalies)
 }

@@ -32,6 +32,7 @@ type round struct {
 	net     *chat.Net
 	crowd   *traffic.Traffic
 	plan    *plan
+	brokers brokers
 	disk    string // where the small disk is mounted, if it is
 	kept    string // where everything lies
 
@@ -158,10 +159,23 @@ func (r *round) run(ctx context.Context) (err error) {
 			err = os.RemoveAll(r.kept)
 		}
 	}()
-	if r.cluster, err = cluster.New(cluster.Config{Program: r.o.program, Dir: r.kept, Instances: r.o.instances, Links: true, Serve: r.setting.flags}); err != nil {
+	config := cluster.Config{Program: r.o.program, Dir: r.kept, Instances: r.o.instances, Links: true, Serve: r.setting.flags}
+	if r.o.kafka != "" {
+		dir := filepath.Join(r.kept, "kafka")
+		b, err := startReal(ctx, r.o, dir)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, b.stop(dir)) }()
+		r.brokers, config.Brokers = b, b.Addrs()
+	}
+	if r.cluster, err = cluster.New(config); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.cluster.Close()) }()
+	if r.brokers == nil {
+		r.brokers = embedded{r.cluster.Broker}
+	}
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if err := r.cluster.Start(starting); err != nil {

@@ -85,13 +85,16 @@ func TestPlan_BreaksEachThingOnceAtATime(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	if all, err := choose(""); err != nil || len(all) != len(faults()) {
+	if all, err := choose("", 1); err != nil || len(all) != len(faults()) {
 		t.Error(len(all), err)
 	}
-	if some, err := choose("kill -9, lost acks"); err != nil || len(some) != 2 {
+	if all, err := choose("", 3); err != nil || len(all) != len(faults())+1 {
+		t.Error("several brokers can be taken away:", len(all), err)
+	}
+	if some, err := choose("kill -9, lost acks", 1); err != nil || len(some) != 2 {
 		t.Error(some, err)
 	}
-	if _, err := choose("earthquake"); err == nil || !strings.Contains(err.Error(), "lost acks") {
+	if _, err := choose("earthquake", 1); err == nil || !strings.Contains(err.Error(), "lost acks") {
 		t.Error("an unknown fault is not told from the known ones:", err)
 	}
 }
