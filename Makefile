@@ -21,7 +21,7 @@ RUN      ?= .
 TOOL := go tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-deploy audit test-clients graphiql cluster demo sim model seeded hostile bench bench-fanout bench-http fuzz generate fmt vet lint check clean kafka test-kafka
+.PHONY: help build run test test-deploy audit test-clients graphiql cluster demo sim model seeded hostile bench bench-fanout bench-http bench-kafka fuzz generate fmt vet lint check clean kafka test-kafka
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,9 @@ bench-fanout: build ## Measure the fan-out beside Centrifugo (ARGS=-centrifugo=�
 
 bench-http: ## Measure GraphQL over HTTP beside gqlgen's own transport: requests/s, allocations, p99 (COUNT=… TESTFLAGS=…)
 	go test -run '^$$' -bench 'POST|Loopback' -benchmem -count $(COUNT) $(TESTFLAGS) ./server/graphqlhttp
+
+bench-kafka: build ## Measure on a real Kafka beside raw kafka-go: sends, loads, moves (needs Java 17, Maven; ARGS='-only load')
+	go run ./test/kafkaload -program $(BIN) $(ARGS)
 
 fuzz: ## Run each fuzz target for FUZZTIME (PKG=…)
 	@scripts/fuzz $(FUZZTIME) $(PKG)

@@ -153,6 +153,16 @@ func (n *Node) running() bool {
 	}
 }
 
+// PID is its process id, 0 while it is down.
+func (n *Node) PID() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.running() {
+		return 0
+	}
+	return n.proc.cmd.Process.Pid
+}
+
 func (n *Node) wait(limit time.Duration) error {
 	n.mu.Lock()
 	p := n.proc
