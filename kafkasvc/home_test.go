@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/chathome/chathome/domain"
@@ -109,8 +110,9 @@ func eventually(t *testing.T, what string, f func() error) {
 }
 
 // bubble runs f with a cluster in fake time.
-func bubble(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
-	synctest.Test(t, func(t *testing.T) { f(t, kafkatest.Start(t)) })
+func bubble(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster), opts ...kfake.Opt) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, kafkatest.Start(t, opts...)) })
 }
 
 // join starts an instance with a link of its own.
@@ -280,7 +282,7 @@ func TestHome_HandoverLosesNothing(t *testing.T) {
 }
 
 // The old owner's request is on its way while the new owner takes over: it must not be answered as stored, nor
-// seen (K5, S-A1, S-C22).
+// seen.
 func TestHome_LateWriteOfAnOldOwnerIsVoid(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
 		a := join(t, c, "a").ready()
