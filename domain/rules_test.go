@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -102,6 +103,29 @@ func FuzzDraftValidate(f *testing.F) {
 			if !utf8.ValidString(text) || len(text) > MaxTextBytes || strings.TrimSpace(text) == "" ||
 				len(user) == 0 || len(user) > MaxUserBytes || len(clientID) == 0 || len(clientID) > MaxClientIDBytes {
 				t.Fatalf("%q %q %q passed", user, clientID, text)
+			}
+			return
+		}
+		var in *InvalidInputError
+		if !errors.As(err, &in) || len(in.Fields) == 0 {
+			t.Fatalf("%v", err)
+		}
+	})
+}
+
+// A name that passes can be shown on one line, and changes neither direction nor anything beside it.
+func FuzzValidateRoomName(f *testing.F) {
+	for _, name := range []string{"kitchen", "", " ", "a\nb", "a\u202eb", "a\xff", strings.Repeat("🍳", MaxRoomNameRunes)} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		err := ValidateRoomName(name)
+		if err == nil {
+			if n := utf8.RuneCountInString(name); n == 0 || n > MaxRoomNameRunes || !utf8.ValidString(name) || strings.TrimSpace(name) == "" ||
+				strings.ContainsFunc(name, func(r rune) bool {
+					return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r) && r != '\u200e' && r != '\u200f' && r != '\u061c'
+				}) {
+				t.Fatalf("%q passed", name)
 			}
 			return
 		}

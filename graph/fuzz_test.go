@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -44,6 +45,10 @@ func FuzzIDsAndCursors(f *testing.F) {
 		answered(t, c.do(t, `query($s: String!) { chatRooms(after: $s) { edges { cursor } } }`, vars("s", s)))
 		answered(t, c.do(t, pageDocument, vars("id", room.ID, "after", s)))
 		answered(t, c.do(t, pageDocument, vars("id", room.ID, "before", s, "last", 1)))
+		ctx, cancel := context.WithCancel(t.Context())
+		answered(t, c.start(ctx, messagesDocument, vars("r", room.ID, "after", s))())
+		answered(t, c.start(ctx, messagesDocument, vars("r", s))())
+		cancel()
 		if id, ok := model.ParseMessageID(s); ok && id.String() != s {
 			t.Errorf("%q is a second name of %q", s, id)
 		}
@@ -84,6 +89,31 @@ func FuzzSendMessageInput(f *testing.F) {
 	})
 }
 
+func FuzzCreateChatRoomInput(f *testing.F) {
+	c := newClient(domaintest.Config{})
+	for _, v := range []string{`"kitchen"`, `""`, `" "`, `4.0`, `true`, `null`, `[1]`, `{}`, `"\u0000"`, `"é"`, `"0b8f6e0a-5f0e-4f5e-9a45-0b8d3c6f7a11"`, `"0B8F6E0A-5f0e-4f5e-9a45-0b8d3c6f7a11"`} {
+		f.Add(v, `null`)
+		f.Add(`"kitchen"`, v)
+	}
+	f.Fuzz(func(t *testing.T, name, id string) {
+		if !json.Valid([]byte(name)) || !json.Valid([]byte(id)) || strings.Contains(name+id, `\u`) || !utf8.ValidString(name+id) {
+			return
+		}
+		r := c.do(t, createDocument, `{"i": {"name": `+name+`, "id": `+id+`}}`)
+		answered(t, r)
+		if room := r.at("createChatRoom", "chatRoom"); room != nil {
+			var wantName string
+			var wantID *string
+			if json.Unmarshal([]byte(name), &wantName) != nil || json.Unmarshal([]byte(id), &wantID) != nil {
+				t.Fatalf("created of what is no string: %s %s", name, id)
+			}
+			if walk(room, "name") != wantName || wantID != nil && walk(room, "id") != *wantID {
+				t.Errorf("asked for %s %s, created %s", name, id, jsonOf(room))
+			}
+		}
+	})
+}
+
 func FuzzPageArguments(f *testing.F) {
 	c := newClient(domaintest.Config{})
 	room := c.home.AddRoom("lobby")
@@ -99,5 +129,8 @@ func FuzzPageArguments(f *testing.F) {
 			r := c.do(t, pageDocument, `{"id": "`+room.ID.String()+`", "`+argument+`": `+n+`}`)
 			answered(t, r)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		answered(t, c.start(ctx, messagesDocument, `{"r": "`+room.ID.String()+`", "last": `+n+`}`)())
+		cancel()
 	})
 }

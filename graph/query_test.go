@@ -195,7 +195,8 @@ func TestMessages_APageOfLargeTextsIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// badCursors are cases of A12: what each must answer as `after` of the room.
+// badCursors are positions of other rooms, of other lives, from the future, damaged or invented, and what each must be
+// answered as `after` of the room.
 func badCursors(h *domaintest.Home, room domain.ChatRoomInfo) map[string]struct{ cursor, code string } {
 	good := cursorsOf(h, room)["2"]
 	parsed, _ := domain.ParseCursor(good)

@@ -3,7 +3,10 @@ package graph_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +156,57 @@ func TestMessages_ResumingFromAnyEndCursorNeitherSkipsNorRepeats(t *testing.T) {
 			synctest.Wait()
 			c.home.Lock(room.Shard)
 			c.home.Open(room.Shard)
+		}
+	})
+}
+
+// A writer sends every five milliseconds, and a subscriber is cut at any moment, two hundred times: between two events
+// and in the middle of one, while it replays and while it is live. What it got in one resume chain is everything, once.
+func TestMessages_CutAtAnyMomentWhileSomebodyWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClient(domaintest.Config{})
+		room := c.home.AddRoom("lobby")
+		var all atomic.Int64
+		var enough atomic.Bool
+		var writing sync.WaitGroup
+		writing.Go(func() {
+			for !enough.Load() {
+				c.home.PostN(room.ID, 1)
+				all.Add(1)
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+		random := rand.New(rand.NewPCG(1, 2))
+		after, serial := any(nil), 0
+		take := func(r *response) {
+			for _, e := range r.at("stream", "edges").([]any) {
+				serial++
+				if walk(e, "node", "serial") != fmt.Sprint(serial) {
+					t.Fatalf("serial %v, want %d", walk(e, "node", "serial"), serial)
+				}
+			}
+			after = r.at("stream", "endCursor")
+		}
+		for range 200 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(300_000))*time.Microsecond)
+			next := c.start(ctx, messagesDocument, vars("r", room.ID, "after", after))
+			for r := next(); r != nil && len(r.Errors) == 0; r = next() {
+				take(r)
+				if random.IntN(4) == 0 {
+					time.Sleep(time.Duration(random.IntN(50)) * time.Millisecond) // a slow reader
+				}
+			}
+			cancel()
+		}
+		if serial < 2000 {
+			t.Errorf("%d messages in all", serial)
+		}
+		enough.Store(true)
+		writing.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for next := c.start(ctx, messagesDocument, vars("r", room.ID, "after", after)); int64(serial) < all.Load(); {
+			take(next())
 		}
 	})
 }
