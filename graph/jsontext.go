@@ -1,7 +1,9 @@
 package graph
 
 import (
+	"bytes"
 	"context"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -22,7 +24,10 @@ func CheckJSONText(body []byte) error {
 	if !utf8.Valid(body) {
 		return errUTF8
 	}
-	return checkEscapes(body)
+	if i := bytes.IndexByte(body, '\\'); i >= 0 {
+		return checkEscapes(body[i:])
+	}
+	return nil
 }
 
 // checkEscapes needs no state of strings: outside of them JSON has no backslash, so one found there is a syntax
@@ -87,5 +92,8 @@ func CheckDocument(document string) error {
 	if !utf8.ValidString(document) {
 		return errUTF8
 	}
-	return checkEscapes(document)
+	if i := strings.IndexByte(document, '\\'); i >= 0 {
+		return checkEscapes(document[i:])
+	}
+	return nil
 }

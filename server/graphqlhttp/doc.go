@@ -14,7 +14,8 @@
 // The way of a request:
 //
 //	negotiate.go  which of our media types the client wants
-//	request.go    method, content type, size, JSON, Unicode: refused with a status and a hint, never an echo
+//	request.go    method, content type, size: refused with a status and a hint, never an echo
+//	params.go     JSON and Unicode, in one pass (server/jsonvalue)
 //	executor.go   document from the cache, or scanned, parsed, measured and validated (server/limits)
 //	persisted.go  automatic persisted queries
 //	respond.go    one answer, compressed where that helps

@@ -114,10 +114,9 @@ func New(cfg Config) (*Handler, error) {
 func (h *Handler) Executor() *Executor { return h.exec }
 
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	r = r.WithContext(graphql.StartOperationTrace(r.Context()))
 	for _, t := range h.transports {
 		if t.Supports(r) {
-			t.Do(w, r, h.exec)
+			t.Do(w, r.WithContext(graphql.StartOperationTrace(r.Context())), h.exec)
 			return
 		}
 	}
@@ -154,12 +153,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, accept, bad)
 		return
 	}
-	viewer, expiry, err := h.auth(r.Context(), r.Header, nil)
+	ctx := graphql.StartOperationTrace(r.Context()) // in a request of its own only for streams: that is a large copy
+	viewer, expiry, err := h.auth(ctx, r.Header, nil)
 	if err == nil && !expiry.IsZero() && !time.Now().Before(expiry) {
 		err = errExpired
 	}
 	if err != nil {
-		h.log.DebugContext(r.Context(), "request was not let in", "err", err)
+		h.log.DebugContext(ctx, "request was not let in", "err", err)
 		h.refuse(w, r, accept, &requestError{
 			status: http.StatusUnauthorized, code: graph.CodeUnauthenticated,
 			message: "you are not allowed in; nothing was executed",
@@ -167,10 +167,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if viewer != "" {
-		r = r.WithContext(auth.WithViewer(r.Context(), viewer))
+		ctx = auth.WithViewer(ctx, viewer)
 	}
 
-	ctx := r.Context()
 	op, list := h.exec.CreateOperationContext(ctx, params)
 	if list != nil {
 		resp := h.exec.DispatchError(graphql.WithOperationContext(ctx, op), list)
@@ -187,7 +186,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if accept.wantsStream(op.Operation) {
-		h.streams.Serve(w, r, sse.Request{Exec: h.exec, Operation: op, Viewer: viewer, Expiry: expiry})
+		h.streams.Serve(w, r.WithContext(ctx), sse.Request{Exec: h.exec, Operation: op, Viewer: viewer, Expiry: expiry})
 		return
 	}
 	responses, ctx := h.exec.DispatchOperation(ctx, op)

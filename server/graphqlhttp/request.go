@@ -2,7 +2,6 @@ package graphqlhttp
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -12,8 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/99designs/gqlgen/graphql"
-
-	"github.com/chathome/chathome/graph"
 )
 
 // requestError is a request that is refused before anything of it is looked at as GraphQL. Its text holds
@@ -31,22 +28,13 @@ func badBody(format string, args ...any) *requestError {
 	return &requestError{status: http.StatusBadRequest, message: fmt.Sprintf(format, args...)}
 }
 
-// wireParams is a request as GraphQL over HTTP has it; null is as good as absent.
-type wireParams struct {
-	Query         string         `json:"query"`
-	OperationName string         `json:"operationName"`
-	Variables     map[string]any `json:"variables"`
-	Extensions    map[string]any `json:"extensions"`
-}
-
 func (h *Handler) readRequest(w http.ResponseWriter, r *http.Request) (*graphql.RawParams, *requestError) {
-	timing := graphql.TraceTiming{Start: graphql.Now()}
-	var p wireParams
+	p := &graphql.RawParams{Headers: r.Header, ReadTime: graphql.TraceTiming{Start: graphql.Now()}}
 	var err *requestError
 	if r.Method == http.MethodPost {
-		err = h.readBody(w, r, &p)
+		err = h.readBody(w, r, p)
 	} else {
-		err = h.readURL(r, &p)
+		err = h.readURL(r, p)
 	}
 	if err != nil {
 		return nil, err
@@ -54,14 +42,11 @@ func (h *Handler) readRequest(w http.ResponseWriter, r *http.Request) (*graphql.
 	if p.Query == "" && p.Extensions["persistedQuery"] == nil {
 		return nil, badBody("the request has no query: send it as a string in the field query")
 	}
-	timing.End = graphql.Now()
-	return &graphql.RawParams{
-		Query: p.Query, OperationName: p.OperationName, Variables: p.Variables, Extensions: p.Extensions,
-		Headers: r.Header, ReadTime: timing,
-	}, nil
+	p.ReadTime.End = graphql.Now()
+	return p, nil
 }
 
-func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, p *wireParams) *requestError {
+func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, p *graphql.RawParams) *requestError {
 	if err := checkContentType(r.Header); err != nil {
 		return err
 	}
@@ -87,7 +72,11 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, p *wireParams
 	case body[0] == '[':
 		return badBody("batches are not served: send each operation in a request of its own")
 	}
-	return decode(body, p, "the body")
+	in, bad := open(body)
+	if bad != nil {
+		return bad
+	}
+	return finish(&in, readParams(&in, p), "the body")
 }
 
 func (h *Handler) tooLarge() *requestError {
@@ -126,7 +115,7 @@ func checkContentType(header http.Header) *requestError {
 
 // readURL reads a GET request. Parameters that a server of ours does not know are left alone, as proxies and
 // trackers like to add some.
-func (h *Handler) readURL(r *http.Request, p *wireParams) *requestError {
+func (h *Handler) readURL(r *http.Request, p *graphql.RawParams) *requestError {
 	if int64(len(r.URL.RawQuery)) > h.maxBody {
 		return &requestError{
 			status:  http.StatusRequestURITooLong,
@@ -153,65 +142,14 @@ func (h *Handler) readURL(r *http.Request, p *wireParams) *requestError {
 		case "operationName":
 			p.OperationName = v[0]
 		case "variables":
-			if v[0] == "" {
-				continue
-			}
-			if err := decode([]byte(v[0]), &p.Variables, "the parameter variables"); err != nil {
+			if err := readParameter(v[0], name, &p.Variables); err != nil {
 				return err
 			}
 		case "extensions":
-			if v[0] == "" {
-				continue
-			}
-			if err := decode([]byte(v[0]), &p.Extensions, "the parameter extensions"); err != nil {
+			if err := readParameter(v[0], name, &p.Extensions); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// blanks are what JSON allows around a value.
-const blanks = " \t\r\n"
-
-// decode reads exactly one JSON value. Numbers keep their digits; text that is not Unicode is refused, where
-// encoding/json would put U+FFFD in its place.
-func decode(data []byte, into any, what string) *requestError {
-	if err := graph.CheckJSONText(data); err != nil {
-		return badBody("%s", err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	if err := dec.Decode(into); err != nil {
-		return badJSON(err, what)
-	}
-	if len(bytes.TrimLeft(data[dec.InputOffset():], blanks)) > 0 {
-		return badBody("%s goes on after the end of its JSON value", what)
-	}
-	return nil
-}
-
-func badJSON(err error, what string) *requestError {
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &kind):
-		if want := kindOf(kind.Field); want != "" {
-			return badBody("the field %s must be %s", kind.Field, want)
-		}
-		return badBody("%s must be a JSON object", what)
-	case errors.As(err, &syntax):
-		return badBody("%s is not valid JSON: error at byte %d", what, syntax.Offset)
-	}
-	return badBody("%s is not valid JSON: it ends too early", what)
-}
-
-func kindOf(field string) string {
-	switch field {
-	case "query", "operationName":
-		return "a string"
-	case "variables", "extensions":
-		return "an object"
-	}
-	return ""
 }

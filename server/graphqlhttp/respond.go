@@ -16,6 +16,10 @@ import (
 // gzipFrom is the size from which an answer is worth compressing: below, it fits a network packet anyway.
 const gzipFrom = 1400
 
+// lengthFrom is the size from which we tell the length of an answer. Shorter ones stay in net/http's buffer (2 KiB) until we
+// are done, and it tells their length itself, without a string.
+const lengthFrom = 2 << 10
+
 // headers are the values that most answers have, made once. Nobody may change them.
 type headers struct{ json, response, nosniff, noStore, vary []string }
 
@@ -89,7 +93,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, accept acceptab
 		buf = zipped
 		header.Set("Content-Encoding", "gzip")
 	}
-	header.Set("Content-Length", strconv.Itoa(buf.Len()))
+	if buf.Len() >= lengthFrom {
+		header.Set("Content-Length", strconv.Itoa(buf.Len()))
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(buf.Bytes()) // who does not read any more needs no answer
 }
