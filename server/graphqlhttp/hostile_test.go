@@ -15,6 +15,7 @@ import (
 	"github.com/chathome/chathome/domain/domaintest"
 	"github.com/chathome/chathome/graph"
 	"github.com/chathome/chathome/server/graphqlhttp"
+	"github.com/chathome/chathome/server/limits/limitstest"
 )
 
 // endless is a body that never ends; it counts what is taken of it.
@@ -56,8 +57,37 @@ func TestHandler_ABodyCostsNoMoreThanTheLimit(t *testing.T) {
 	if got := ask(bytes.NewReader(large), 1<<20); got != 413 {
 		t.Errorf("64 MB: %d", got)
 	}
-	if got := ask(strings.NewReader(`{"query":"{__typename}","variables":{"a":`+strings.Repeat(`{"a":`, 9000)+`1`+strings.Repeat("}", 9000)+`}}`), 10<<20); got != 200 {
+	if got := ask(strings.NewReader(`{"query":"{__typename}","variables":{"a":`+strings.Repeat(`{"a":`, 9000)+`1`+strings.Repeat("}", 9000)+`}}`), 1<<20); got != 400 {
 		t.Errorf("deep variables: %d", got)
+	}
+}
+
+// V-B6, with bodies as large as the attacks: what is refused costs little and is answered in few words, in each form.
+func TestHandler_AttacksAreRefusedCheaply(t *testing.T) {
+	h := newHandler(t, func(c *graphqlhttp.Config) { c.MaxBodyBytes = 4 << 20 })
+	allowed := map[string]bool{ // nothing is wrong with these but their size, or they stay within the cost
+		"one string": true, "one block string": true, "escapes": true, "same path, fragments": true, "introspection, aliases": true,
+	}
+	for name, document := range limitstest.Attacks() {
+		body, err := json.Marshal(map[string]string{"query": document})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, accept := range []string{"application/json", "application/graphql-response+json", "text/event-stream"} {
+			q := request{headers: map[string]string{"Accept": accept}, body: string(body)}
+			do(h, q) // fills the buffers, which are kept for the next
+			var w *httptest.ResponseRecorder
+			allocated := limitstest.Allocated(func() { w = do(h, q) })
+			switch refused := !strings.Contains(w.Body.String(), `"data":`); {
+			case !refused && !allowed[name]:
+				t.Errorf("%s as %s: executed: %.300s", name, accept, w.Body)
+			case !refused: // what it costs is bounded by Limits.Cost
+			case allocated > limitstest.MaxBytes:
+				t.Errorf("%s as %s: allocated %d bytes for %d", name, accept, allocated, len(body))
+			case w.Body.Len() > limitstest.MaxAnswer || !strings.Contains(w.Body.String(), "BAD_REQUEST"):
+				t.Errorf("%s as %s: %d, %d bytes: %.300s", name, accept, w.Code, w.Body.Len(), w.Body)
+			}
+		}
 	}
 }
 
