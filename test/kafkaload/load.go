@@ -15,7 +15,7 @@ const (
 // loads measures three homes: one full shard alone, one beside eleven empty ones, and the same messages on twelve.
 func loads(ctx context.Context, s *stage, o options) error {
 	t := newTable(fmt.Sprintf("Cold loads of %s messages of %d bytes, from the assignment to the open gate; raw is kafka-go's Batch.Read of the same partitions, before and after each load.", thousands(float64(o.messages)), len(text)),
-		"what", "took", "messages/s", "raw messages/s", "of raw", "CPU µs a message", "peak RSS MB")
+		"what", "took", "messages/s", "raw messages/s", "of raw", "CPU µs a message", "peak RSS MB", "others")
 	returns := newTable("The same instance comes back with its local data.", "what", "took", "peak RSS MB")
 	for _, c := range []struct {
 		name           string
@@ -55,7 +55,7 @@ func (s *stage) loadsOf(ctx context.Context, t, returns *table, name, prefix str
 	messages = messages / filled * filled
 	note("%s: filled in %.1f s", name, time.Since(began).Seconds())
 	var took, worked []time.Duration
-	var raws, peaks []float64
+	var raws, peaks, others []float64
 	readAll := func() error {
 		n, took := 0, time.Duration(0)
 		for i := range filled {
@@ -78,26 +78,27 @@ func (s *stage) loadsOf(ctx context.Context, t, returns *table, name, prefix str
 		if err := h.Instances[0].RemoveStore(); err != nil {
 			return err
 		}
-		l, err := h.load(ctx)
+		l, err := s.load(ctx, h)
 		if err != nil {
 			return err
 		}
 		if l.read < float64(messages) {
 			return fmt.Errorf("it loaded %.0f records of %d messages", l.read, messages)
 		}
-		took, worked, peaks = append(took, l.took), append(worked, l.worked), append(peaks, l.peak)
+		took, worked, peaks = append(took, l.took), append(worked, l.spent.chathome), append(peaks, l.peak)
+		others = append(others, l.spent.othersShare(l.wall))
 	}
 	if err := readAll(); err != nil {
 		return err
 	}
 	rate, raw := float64(messages)/median(took).Seconds(), median(raws)
 	t.add(name, seconds(median(took)), thousands(rate), thousands(raw), ratio(rate, raw),
-		fmt.Sprintf("%.2f", float64(median(worked).Microseconds())/float64(messages)), fmt.Sprintf("%.0f", median(peaks)))
-	return h.comeBack(ctx, returns, name, fillers)
+		fmt.Sprintf("%.2f", float64(median(worked).Microseconds())/float64(messages)), fmt.Sprintf("%.0f", median(peaks)), percent(median(others)))
+	return s.comeBack(ctx, returns, h, name, fillers)
 }
 
 // comeBack starts an instance with its local data: nothing new at first, and then some.
-func (h *home) comeBack(ctx context.Context, t *table, name string, fillers []*filler) error {
+func (s *stage) comeBack(ctx context.Context, t *table, h *home, name string, fillers []*filler) error {
 	const news = 20_000
 	for _, n := range []int{0, news} {
 		var took []time.Duration
@@ -108,7 +109,7 @@ func (h *home) comeBack(ctx context.Context, t *table, name string, fillers []*f
 					return err
 				}
 			}
-			l, err := h.load(ctx)
+			l, err := s.load(ctx, h)
 			if err != nil {
 				return err
 			}
@@ -117,28 +118,35 @@ func (h *home) comeBack(ctx context.Context, t *table, name string, fillers []*f
 			}
 			took, peaks = append(took, l.took), append(peaks, l.peak)
 		}
-		t.add(fmt.Sprintf("%s, %s new messages", name, thousands(float64(n))), ms(median(took))+" ms", fmt.Sprintf("%.0f", median(peaks)))
+		t.add(fmt.Sprintf("%s, %s new messages", name, thousands(float64(n))), wholeMs(median(took))+" ms", fmt.Sprintf("%.0f", median(peaks)))
 	}
 	return nil
 }
 
 // loading is one start of an instance, seen from outside.
 type loading struct {
-	took   time.Duration // from the assignment to the open gate
-	worked time.Duration // processor time since the process began
-	peak   float64       // MB
-	read   float64       // records of the log
+	took  time.Duration // from the assignment to the open gate
+	wall  time.Duration // since the process was started
+	spent spent         // in that time
+	peak  float64       // MB
+	read  float64       // records of the log
 }
 
 // load starts the instance, waits until it is ready, and stops it.
-func (h *home) load(ctx context.Context) (l loading, err error) {
+func (s *stage) load(ctx context.Context, h *home) (l loading, err error) {
 	i := h.Instances[0]
 	d := diaryOf(i)
+	began := time.Now()
+	before, err := s.spent(0)
+	if err != nil {
+		return l, err
+	}
 	if err := h.start(ctx, 0); err != nil {
 		return l, err
 	}
 	var errs [4]error
-	l.worked, errs[0] = cpu(i.PID())
+	l.spent, errs[0] = s.spent(i.PID())
+	l.spent, l.wall = l.spent.since(before), time.Since(began)
 	l.peak, errs[1] = peakMB(i.PID())
 	m, err := d.metrics(ctx)
 	l.read, errs[2] = m["chathome_loaded_records_total"], err

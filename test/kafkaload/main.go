@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +21,12 @@ type options struct {
 	seconds  int
 	messages int
 	rounds   int
+
+	connections []int
 }
+
+// maxConnections: the server lets so many sockets of one address in.
+const maxConnections = 4096
 
 // limit bounds a whole run, which takes about four minutes.
 const limit = 6 * time.Minute
@@ -33,6 +39,18 @@ func main() {
 	flag.IntVar(&o.seconds, "seconds", 4, "length of each phase of sends")
 	flag.IntVar(&o.messages, "messages", 2_000_000, "messages of the shard that is loaded")
 	flag.IntVar(&o.rounds, "rounds", 5, "planned handovers; crashes are two")
+	o.connections = []int{1, 64, 1000}
+	flag.Func("connections", "how many send at once, comma-separated (default 1,64,1000)", func(list string) error {
+		o.connections = nil
+		for word := range strings.SplitSeq(list, ",") {
+			n, err := strconv.Atoi(word)
+			if err != nil || n < 1 || n > maxConnections {
+				return fmt.Errorf("%q is not a number from 1 to %d", word, maxConnections)
+			}
+			o.connections = append(o.connections, n)
+		}
+		return nil
+	})
 	flag.Parse()
 	chosen, err := choose(o.only)
 	if err == nil && (flag.NArg() > 0 || o.seconds < 1 || o.messages < perShard || o.rounds < 1) {

@@ -23,7 +23,7 @@ func (q *silences) row(name string) []string {
 			return ""
 		}
 		slices.Sort(all)
-		return ms(quantile(all, at))
+		return wholeMs(quantile(all, at))
 	}
 	return []string{name, fmt.Sprint(len(q.moved)), cell(q.moved, .5), cell(q.moved, 1), fmt.Sprint(len(q.stayed)), cell(q.stayed, .5), cell(q.stayed, 1)}
 }

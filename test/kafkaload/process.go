@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -31,25 +32,44 @@ func cpu(pid int) (time.Duration, error) {
 	return time.Duration(u+s) * 10 * time.Millisecond, errors.Join(err1, err2)
 }
 
-// spent is what some processes have worked.
-type spent struct{ chathome, broker, self time.Duration }
+// spent is what some processes have worked, and what everything on the machine has, with what a hypervisor took.
+type spent struct{ chathome, broker, self, all time.Duration }
+
+// othersShare is how much of the machine none of the three had, in a time; a good run has little of it.
+func (t spent) othersShare(wall time.Duration) float64 {
+	return max(0, t.all-t.chathome-t.broker-t.self).Seconds() / wall.Seconds() / float64(runtime.NumCPU())
+}
+
+// allCPU is the time that the processors were not idle.
+func allCPU() (time.Duration, error) {
+	var user, nice, system, idle, wait, irq, soft, steal int // proc_stat(5)
+	b, err := os.ReadFile("/proc/stat")
+	if err == nil {
+		_, err = fmt.Sscanf(string(b), "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &irq, &soft, &steal)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("processor time of the machine: %w", err)
+	}
+	return time.Duration(user+nice+system+irq+soft+steal) * 10 * time.Millisecond, nil
+}
 
 func (s *stage) spent(pid int) (t spent, err error) {
-	var errs [3]error
+	var errs [4]error
 	if pid != 0 {
 		t.chathome, errs[0] = cpu(pid)
 	}
 	t.broker, errs[1] = cpu(s.broker.Node(1).PID())
 	t.self, errs[2] = cpu(os.Getpid())
+	t.all, errs[3] = allCPU()
 	return t, errors.Join(errs[:]...)
 }
 
 func (t spent) since(before spent) spent {
-	return spent{t.chathome - before.chathome, t.broker - before.broker, t.self - before.self}
+	return spent{t.chathome - before.chathome, t.broker - before.broker, t.self - before.self, t.all - before.all}
 }
 
 func (t spent) plus(u spent) spent {
-	return spent{t.chathome + u.chathome, t.broker + u.broker, t.self + u.self}
+	return spent{t.chathome + u.chathome, t.broker + u.broker, t.self + u.self, t.all + u.all}
 }
 
 // peakMB is the largest resident size of a process so far.

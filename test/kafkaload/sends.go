@@ -67,8 +67,8 @@ func sends(ctx context.Context, s *stage, o options) (err error) {
 		return err
 	}
 	t := newTable(fmt.Sprintf("Sends: each connection sends a message of %d bytes, waits for its answer and sends the next. %d rooms on %d shards; raw is kafka-go's Client.Produce, acks=all, into %[3]d partitions with the same batches.", len(text), len(rooms), shardsOfHome),
-		"connections", "sends/s", "p50 ms", "p99 ms", "records a batch", "batch ms", "CPU µs a send", "broker's", "clients'")
-	for _, n := range []int{1, 64, 1000} {
+		"connections", "sends/s", "p50 ms", "p99 ms", "records a batch", "batch ms", "CPU µs a send", "broker's", "clients'", "others")
+	for _, n := range o.connections {
 		var ours, theirs result
 		for range phasesOfSends {
 			r, err := s.chathomeSends(ctx, h, d, rooms, n, time.Duration(o.seconds)*time.Second)
@@ -84,9 +84,9 @@ func sends(ctx context.Context, s *stage, o options) (err error) {
 		batch := fmt.Sprintf("%.1f", ours.records/ours.batches)
 		t.add(fmt.Sprint(n), thousands(ours.rate()), ms(quantile(ours.times, .5)), ms(quantile(ours.times, .99)), batch,
 			fmt.Sprintf("%.2f", ours.waited/ours.batches*1e3), fmt.Sprintf("%.0f", ours.each(ours.spent.chathome)),
-			fmt.Sprintf("%.0f", ours.each(ours.spent.broker)), fmt.Sprintf("%.0f", ours.each(ours.spent.self)))
+			fmt.Sprintf("%.0f", ours.each(ours.spent.broker)), fmt.Sprintf("%.0f", ours.each(ours.spent.self)), percent(ours.spent.othersShare(ours.wall)))
 		t.add(fmt.Sprintf("%d, raw", n), thousands(theirs.rate()), ms(quantile(theirs.times, .5)), ms(quantile(theirs.times, .99)), batch, "",
-			fmt.Sprintf("%.0f", theirs.each(theirs.spent.self)), fmt.Sprintf("%.0f", theirs.each(theirs.spent.broker)), "")
+			fmt.Sprintf("%.0f", theirs.each(theirs.spent.self)), fmt.Sprintf("%.0f", theirs.each(theirs.spent.broker)), "", percent(theirs.spent.othersShare(theirs.wall)))
 	}
 	t.print()
 	return h.Stop(stopLimit)

@@ -73,6 +73,8 @@ func median[T int | float64 | time.Duration](values []T) T {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.2f", float64(d)/1e6) }
 
+func wholeMs(d time.Duration) string { return thousands(float64(d.Milliseconds())) }
+
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
 // thousands writes a rate or a count as people read it.
@@ -83,6 +85,8 @@ func thousands(x float64) string {
 	}
 	return s
 }
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
 func ratio(a, b float64) string { return fmt.Sprintf("%.2f ×", a/b) }
 
