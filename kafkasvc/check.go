@@ -31,6 +31,9 @@ func Check(ctx context.Context, cfg Config) ([]kafkalog.Finding, error) {
 }
 
 func (h *Home) checkOnly(ctx context.Context) ([]kafkalog.Finding, error) {
+	if old, err := h.cluster.CheckVersions(ctx); err == nil && len(old) > 0 {
+		return old, nil // nothing else could be asked
+	}
 	shards := h.cfg.Shards // of topics that are yet to be made
 	life, err := directory.Pinned(ctx, directoryLog{h})
 	switch {

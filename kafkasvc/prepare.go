@@ -20,6 +20,18 @@ func (e *RefusedError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// meet looks before anything is made whether the brokers understand what is said to them. One that does not answer now
+// is looked at by prepare.
+func (h *Home) meet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.cfg.Timeouts.RPC)
+	defer cancel()
+	findings, err := h.cluster.CheckVersions(ctx)
+	if err != nil {
+		return nil // whoever needs the brokers waits for them, and says so
+	}
+	return h.judge(findings)
+}
+
 // prepare makes the messages topic where it is missing and holds both topics against what the home needs.
 func (h *Home) prepare(ctx context.Context, shards int) error {
 	for attempt := 0; ; attempt++ {

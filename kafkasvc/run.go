@@ -19,6 +19,9 @@ import (
 // the end. Faults of Kafka are waited out; an error is final: *RefusedError, or another life of the topics with
 // another number of shards.
 func (h *Home) Run(ctx context.Context) error {
+	if err := h.meet(ctx); err != nil {
+		return err
+	}
 	follow, unfollow := context.WithCancel(context.WithoutCancel(ctx))
 	defer unfollow()
 	following := make(chan error, 1)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 )
 
@@ -97,41 +96,6 @@ func (c *Cluster) Check(ctx context.Context, want Requirements) ([]Finding, erro
 	return found, nil
 }
 
-// needed are the requests that chathome sends, with the versions that it can send. Those without a comment go out
-// from this package, the others from kafka-go's consumer group.
-var needed = map[protocol.ApiKey]versionRange{
-	protocol.Produce:         {produceMin, produceMax},
-	protocol.Fetch:           {fetchMin, fetchMax},
-	protocol.ListOffsets:     {1, 5},
-	protocol.Metadata:        {4, 8},
-	protocol.OffsetCommit:    {2, 7},
-	protocol.FindCoordinator: {0, 2},
-	protocol.Heartbeat:       {0, 3},
-	protocol.LeaveGroup:      {0, 2},
-	protocol.CreateTopics:    {0, 5},
-	protocol.DescribeConfigs: {0, 3},
-	protocol.JoinGroup:       {1, 2}, // consumer group
-	protocol.SyncGroup:       {0, 0}, // consumer group
-	protocol.OffsetFetch:     {1, 1}, // consumer group
-}
-
-func checkVersions(broker string, have map[protocol.ApiKey]versionRange) []Finding {
-	var lacks []string
-	for _, key := range slices.Sorted(maps.Keys(needed)) {
-		n := needed[key]
-		if h, ok := have[key]; !ok || h.max < n.min || h.min > n.max {
-			lacks = append(lacks, fmt.Sprintf("%s %d to %d", key, n.min, n.max))
-		}
-	}
-	if lacks == nil {
-		return nil
-	}
-	return []Finding{{
-		Severity: Refuse, Broker: broker, Setting: "supported requests", Value: "without " + strings.Join(lacks, ", "),
-		Want: "all that chathome sends", Why: "the broker is too old or too new", Fix: "run Apache Kafka 2.1 or later",
-	}}
-}
-
 const (
 	settingMinSession = "group.min.session.timeout.ms"
 	settingMaxSession = "group.max.session.timeout.ms"
@@ -156,7 +120,7 @@ func (c *Cluster) checkBroker(ctx context.Context, id int32, addr string, want R
 		return []Finding{{
 			Severity: Warn, Broker: addr, Setting: "broker settings", Value: "not visible", Want: "visible",
 			Why: fmt.Sprintf("the limits of session timeouts cannot be checked (%v)", code),
-			Fix: "kafka-acls.sh --bootstrap-server " + addr + " --add --allow-principal User:<chathome's user> --operation DescribeConfigs --cluster",
+			Fix: "kafka-acls.sh --bootstrap-server " + addr + " --add --allow-principal User:NAME --operation DescribeConfigs --cluster",
 		}}, nil
 	}
 	if err != nil {
@@ -205,14 +169,14 @@ func (c *Cluster) checkTopic(ctx context.Context, addr string, want *TopicSpec) 
 	if replicas < want.ReplicationFactor {
 		found = append(found, finding(Warn, "replication factor", strconv.Itoa(replicas), strconv.Itoa(want.ReplicationFactor),
 			"fewer brokers may fail before messages are lost",
-			"kafka-reassign-partitions.sh --bootstrap-server "+addr+" --execute with a plan that names "+strconv.Itoa(want.ReplicationFactor)+" replicas"))
+			c.reassignment(addr, want, t)))
 	}
 	settings, err := c.settings(ctx, addr, resourceTopic, want.Name,
 		settingCleanup, settingRetentionMs, settingRetentionSize, settingMinInSync, settingUnclean, settingTimestamp, settingMaxBytes)
 	if code, ok := refusal(err); ok {
 		return append(found, finding(Refuse, "topic settings", "not visible", "visible",
 			fmt.Sprintf("whether the topic keeps its messages cannot be checked (%v)", code),
-			"kafka-acls.sh --bootstrap-server "+addr+" --add --allow-principal User:<chathome's user> --operation DescribeConfigs --topic "+want.Name)), nil
+			"kafka-acls.sh --bootstrap-server "+addr+" --add --allow-principal User:NAME --operation DescribeConfigs --topic "+want.Name)), nil
 	}
 	if err != nil {
 		return nil, err
@@ -264,8 +228,8 @@ func judgeTopic(settings map[string]string, want *TopicSpec, replicas int) (foun
 func fewestReplicas(t *topicRoute) int {
 	n := -1
 	for _, p := range t.partitions {
-		if n < 0 || p.replicas < n {
-			n = p.replicas
+		if n < 0 || len(p.replicas) < n {
+			n = len(p.replicas)
 		}
 	}
 	return n

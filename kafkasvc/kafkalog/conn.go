@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -171,8 +172,8 @@ func (k *conn) authenticate(ctx context.Context, mechanism sasl.Mechanism) error
 	if err != nil {
 		return err
 	}
-	if code := m.(*saslhandshake.Response).ErrorCode; code != 0 {
-		return kafka.Error(code)
+	if res := m.(*saslhandshake.Response); res.ErrorCode != 0 {
+		return fmt.Errorf("%w (it offers %s)", kafka.Error(res.ErrorCode), strings.Join(res.Mechanisms, ", "))
 	}
 	host, port, err := net.SplitHostPort(k.addr)
 	if err != nil {

@@ -40,7 +40,7 @@ type topicRoute struct {
 type partitionRoute struct {
 	err      kafka.Error
 	leader   int32
-	replicas int
+	replicas []int32
 }
 
 type flight struct {
@@ -184,7 +184,7 @@ func (r *routes) learn(m *metadata.Response, seq uint64) {
 	for _, t := range m.Topics {
 		n := &topicRoute{seq: seq, err: kafka.Error(t.ErrorCode), partitions: make(map[int32]partitionRoute, len(t.Partitions))}
 		for _, p := range t.Partitions {
-			n.partitions[p.PartitionIndex] = partitionRoute{err: kafka.Error(p.ErrorCode), leader: p.LeaderID, replicas: len(p.ReplicaNodes)}
+			n.partitions[p.PartitionIndex] = partitionRoute{err: kafka.Error(p.ErrorCode), leader: p.LeaderID, replicas: p.ReplicaNodes}
 		}
 		r.topics[t.Name] = n
 	}

@@ -165,6 +165,33 @@ func TestSecurity_SASL(t *testing.T) {
 		s.ready()
 	})
 
+	t.Run("a mechanism that is switched off, then on", func(t *testing.T) {
+		const setting = "listener.name.secure.sasl.enabled.mechanisms"
+		offer := func(mechanisms string) {
+			t.Helper()
+			if err := c.Change(kafka.Properties{setting: mechanisms}); err != nil {
+				t.Fatal(err)
+			}
+			reconnect(t, c)
+		}
+		offer("SCRAM-SHA-256")
+		p := prefix()
+		grant(t, c, "User:chat", p)
+		for _, mechanism := range []string{"plain", "scram-sha-512"} {
+			code, out := check(t, flags(p, mechanism, "chat", passwordFile, caFile)...)
+			_, verdict, _ := strings.Cut(out, "chathome: check Kafka: ")
+			if code != 1 || !strings.Contains(verdict, "it does not offer this SASL mechanism") || !strings.Contains(verdict, "it offers SCRAM-SHA-256") || strings.Count(verdict, "\n") > 1 {
+				t.Errorf("%s: exit code %d\n%s", mechanism, code, out)
+			}
+		}
+		s := serve(t, flags(p, "plain", "chat", passwordFile, caFile)...)
+		s.says("level=WARN", "it does not offer this SASL mechanism", "it offers SCRAM-SHA-256")
+		s.patient()
+		offer("PLAIN,SCRAM-SHA-256,SCRAM-SHA-512")
+		s.ready()
+		secret(t, s.log.String())
+	})
+
 	// Each right is needed: without it the log says which one is missing and on what, and once it is there the
 	// instance goes on by itself, or says at the start that it will not.
 	rights := func(p string) map[string]*kadm.ACLBuilder {
@@ -180,6 +207,26 @@ func TestSecurity_SASL(t *testing.T) {
 			"Read of the group":        acl().Groups(p).Operations(kadm.OpRead),
 			"DescribeConfigs, cluster": acl().Clusters().Operations(kadm.OpDescribeConfigs),
 		}
+	}
+	// The lines that the check prints give the right, with the user's name put in.
+	mendRight := func(user, p string) {
+		t.Helper()
+		asked := flags(p, "scram-sha-512", user, passwordFile, caFile)
+		_, out := check(t, asked...)
+		lines := fixes(out, "kafka-acls.sh")
+		if len(lines) == 0 {
+			t.Errorf("no line to run:\n%s", out)
+		}
+		for _, line := range lines {
+			line = strings.Replace(line, c.SecureAddrs()[0], c.Addrs()[0], 1) // as an administrator
+			mend(t, c, strings.Replace(line, "User:NAME", "User:"+user, 1))
+		}
+		eventually(t, 20*time.Second, "the check finds nothing", func() error {
+			if code, out := check(t, asked...); code != 0 || strings.Contains(out, "not visible") {
+				return errors.New(out)
+			}
+			return nil
+		})
 	}
 	for i, missing := range slices.Sorted(maps.Keys(rights(""))) {
 		t.Run("without "+missing, func(t *testing.T) {
@@ -206,6 +253,7 @@ func TestSecurity_SASL(t *testing.T) {
 			case "DescribeConfigs, cluster":
 				s.ready()
 				s.says("level=WARN", "broker settings", "not visible", "kafka-acls.sh", "--operation DescribeConfigs --cluster")
+				mendRight(user, p)
 				return
 			case "DescribeConfigs":
 				select {
@@ -214,6 +262,8 @@ func TestSecurity_SASL(t *testing.T) {
 					t.Fatal("it goes on")
 				}
 				s.says("topic "+m+": topic settings is not visible", "kafka-acls.sh", "--operation DescribeConfigs --topic "+m)
+				mendRight(user, p)
+				serve(t, flags(p, "scram-sha-512", user, passwordFile, caFile)...).ready()
 				return
 			case "Create":
 				s.says("level=WARN", "lacks the right CREATE on topic "+d)

@@ -5,6 +5,8 @@ package kafka_test
 import (
 	"errors"
 	"maps"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -91,10 +93,8 @@ func TestStartup_NamesEverySettingAndTheLineThatMendsIt(t *testing.T) {
 		mend(t, c, f.Fix)
 	}
 	_, out, _ = once(t, flags...)
-	for line := range strings.Lines(out) {
-		if fix, ok := strings.CutPrefix(strings.TrimSpace(line), "to mend it: kafka-"); ok {
-			mend(t, c, "kafka-"+strings.TrimSpace(fix))
-		}
+	for _, line := range fixes(out, "kafka-") {
+		mend(t, c, line)
 	}
 	code, out, errOut = once(t, flags...)
 	if code != 0 || strings.Contains(out, "topic "+p) {
@@ -121,6 +121,42 @@ func TestStartup_NamesEverySettingAndTheLineThatMendsIt(t *testing.T) {
 	}
 	if err := refuses(t, c, p); !strings.Contains(err.Error(), "partitions is 6, want 4") {
 		t.Errorf("added partitions: %v", err)
+	}
+}
+
+// Topics that were made with one replica get three by the lines that the check prints, while an instance serves.
+func TestStartup_ReplicasAreAdded(t *testing.T) {
+	c := start(t, kafka.Config{Nodes: 3, Properties: kafka.Quick()})
+	p := prefix()
+	a := join(t, c, p, "a", func(cfg *kafkasvc.Config) { cfg.ReplicationFactor = 1 }).ready()
+	w := write(t, a.create(0, "kitchen"), "bob", a)
+	w.goesOn(10)
+	flags := []string{"check", "--brokers=" + strings.Join(c.Addrs(), ","), "--topic-prefix=" + p, "--shards=4"}
+	messages, directory := topics(p)
+	_, out, _ := once(t, flags...)
+	for _, topic := range []string{messages, directory} {
+		if line := finding(out, "topic "+topic+": replication factor is 1, want 3"); !strings.HasPrefix(line, "warn") {
+			t.Errorf("too few replicas of %s: %q", topic, line)
+		}
+	}
+	if n := len(fixes(out, "echo ")); n != 2 {
+		t.Fatalf("%d plans:\n%s", n, out)
+	}
+	for _, line := range fixes(out, "") { // replicas, and how many of them have to be in sync
+		mend(t, c, line)
+	}
+	eventually(t, 60*time.Second, "the check finds nothing", func() error {
+		code, out, _ := once(t, flags...)
+		if code != 0 || strings.Contains(out, "topic "+p) {
+			return errors.New(out)
+		}
+		return nil
+	})
+	w.goesOn(20)
+	w.end()
+	w.whole(a)
+	if code, out, _ := once(t, append(flags, "--replication-factor=5")...); code != 0 || !strings.Contains(out, "want 5: fewer brokers may fail before messages are lost\n        to mend it: start 2 more brokers, and check again") {
+		t.Errorf("more replicas than brokers: exit code %d\n%s", code, out)
 	}
 }
 
@@ -151,9 +187,28 @@ func finding(out, words string) string {
 	return ""
 }
 
-// mend runs a line as it was printed.
+// fixes are the lines of a check that begin with these words.
+func fixes(out, begin string) (lines []string) {
+	for line := range strings.Lines(out) {
+		if fix, ok := strings.CutPrefix(strings.TrimSpace(line), "to mend it: "); ok && strings.HasPrefix(fix, begin) {
+			lines = append(lines, fix)
+		}
+	}
+	return lines
+}
+
+// mend runs a line as it was printed. What it echoes into a file first is put where the tool finds it.
 func mend(t *testing.T, c *kafka.Cluster, line string) {
 	t.Helper()
+	if echo, tool, ok := strings.Cut(line, "; "); ok {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", echo)
+		cmd.Dir = t.TempDir()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s\n%v\n%s", echo, err, out)
+		}
+		_, file, _ := strings.Cut(echo, " > ")
+		line = strings.Replace(tool, "-file "+file, "-file "+filepath.Join(cmd.Dir, file), 1)
+	}
 	if out, err := c.Tool(within(t, time.Minute), line); err != nil {
 		t.Errorf("%s\n%v\n%s", line, err, out)
 	}
