@@ -47,20 +47,25 @@ type scraped struct {
 	link      *kafkatest.Link
 	registry  *prometheus.Registry
 	followers *metrics.Followers
-	numbers   int          // of followers, as the gauges tell
-	suspended atomic.Int64 // nanoseconds that the machine slept
+	numbers   int                // of followers, as the gauges tell
+	suspended atomic.Int64       // nanoseconds that the machine slept
+	newborn   map[string]float64 // what a scrape showed before it ran
 	end       func()
 }
 
-func start(t *testing.T, c *kafkatest.Cluster, id string) *scraped {
+func start(t *testing.T, c *kafkatest.Cluster, id string, change ...func(*kafkasvc.Config)) *scraped {
 	t.Helper()
 	epoch, link := time.Now(), c.NewLink()
 	s := &scraped{t: t, link: link, registry: prometheus.NewRegistry(), followers: metrics.NewFollowers()}
-	h, err := kafkasvc.New(kafkasvc.Config{
+	cfg := kafkasvc.Config{
 		Brokers: c.Addrs(), Dial: link.Dial, Shards: 4, InstanceID: id, DataDir: local.InMemory, SingleBroker: true,
 		Timeouts: membership.DefaultTimeouts(), RequestTimeout: 3 * time.Second,
 		Clock: func() time.Duration { return time.Since(epoch) + time.Hour + time.Duration(s.suspended.Load()) },
-	})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	h, err := kafkasvc.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +77,7 @@ func start(t *testing.T, c *kafkatest.Cluster, id string) *scraped {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.newborn = s.samples()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- errors.Join(h.Run(ctx), h.Close()) }()
@@ -167,10 +173,8 @@ func put(t *testing.T, cl *kgo.Client, shard domain.ShardID, values ...[]byte) {
 func TestMetrics_MoveWithTheirCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := kafkatest.Start(t)
-		a := start(t, c, "a")
-		nothing := a.samples()
-		a.ready()
-		a.moved("a start", nothing, "chathome_ready", "chathome_home_shards", `chathome_gate_state{state="open"}`, `chathome_shards{state="open"}`,
+		a := start(t, c, "a").ready()
+		a.moved("a start", a.newborn, "chathome_ready", "chathome_home_shards", `chathome_gate_state{state="open"}`, `chathome_shards{state="open"}`,
 			`chathome_gate_seconds_total{state="open"}`, `chathome_shard_seconds_total{state="open"}`,
 			"chathome_generations_total", "chathome_tenures_total", "chathome_lease_margin_seconds", "chathome_load_seconds_count",
 			"chathome_loaded_records_total", "chathome_loaded_bytes_total", `chathome_log_records_total{what="takeover"}`)
