@@ -61,8 +61,8 @@ func (l *line) after(ctx context.Context, err error) {
 			if no.Owner != nil && no.Owner.Instance.URL != "" && no.Owner.Instance.URL != l.url {
 				l.move(no.Owner.Instance.URL)
 				wait = 10 * time.Millisecond
-			} else if no.State == "NOT_ASSIGNED" {
-				l.move("")
+			} else if no.State != "LOADING" {
+				l.move("") // also where it is locked: it may be cut off from Kafka while others serve
 			}
 		} else if ms := e.Extensions.RetryAfterMs; ms > 0 {
 			wait = time.Duration(ms) * time.Millisecond
