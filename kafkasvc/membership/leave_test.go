@@ -221,3 +221,19 @@ func TestLeave_AtAnyMomentOfARebalance(t *testing.T) {
 		})
 	}
 }
+
+// A process is killed while its first JoinGroup is parked: the group keeps a member that nobody is. Until it is
+// dropped its shards have no owner, for as long as the coordinator waits for a member that it has heard of once.
+func TestLeave_KilledWhileTheFirstJoinGroupIsParked(t *testing.T) {
+	inTime(t, 12, func(t *testing.T, g *group) {
+		b := g.node("b")
+		b.drain = once(3 * time.Second)
+		b.start()
+		g.within(time.Second, "b owns all", g.settled(b))
+		a := g.node("a").start()
+		g.within(time.Second, "the JoinGroup is parked", func() bool { return b.generation() == nil })
+		a.kill()
+		took := g.within(3*time.Second+g.times.Session+2*g.times.Rebalance, "b owns all again", g.settled(b))
+		t.Logf("b owns all again after %v", took)
+	})
+}
