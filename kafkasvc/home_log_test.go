@@ -46,7 +46,7 @@ func put(t *testing.T, cl *kgo.Client, shard domain.ShardID, values ...[]byte) {
 	}
 }
 
-// Foreign transactions in the topic, also at its very end (S-C1, V-A5, V-A6): nothing of them is shown, loading ends.
+// Foreign transactions in the topic, also at its very end: nothing of them is shown, loading ends.
 func TestHome_ForeignTransactions(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
 		a := join(t, c, "a").ready()
@@ -80,7 +80,7 @@ func TestHome_ForeignTransactions(t *testing.T) {
 	})
 }
 
-// Records of other programs with keys that look right (K12, K10): what does not name its own offset is shown to
+// Records of other programs with keys that look right: what does not name its own offset is shown to
 // nobody; a record of a kind to come is skipped and counted.
 func TestHome_ForeignRecords(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
@@ -109,7 +109,7 @@ func TestHome_ForeignRecords(t *testing.T) {
 	})
 }
 
-// An administrator deletes records (S-C7, S-C9, S-C11, A4): what is left is served, a cursor below it gets a typed
+// An administrator deletes records: what is left is served, a cursor below it gets a typed
 // error with the oldest position.
 func TestHome_DeletedRecords(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
@@ -174,7 +174,7 @@ func TestHome_DeletedRecords(t *testing.T) {
 	})
 }
 
-// Both topics are deleted and created again while everything is stopped (A6, S-C16, V-A10): local data of the other
+// Both topics are deleted and created again while everything is stopped: local data of the other
 // life are dropped, a cursor of it is refused.
 func TestHome_TopicsRecreated(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
@@ -277,7 +277,7 @@ func TestHome_ReadyAfterPreparingFailed(t *testing.T) {
 	})
 }
 
-// An administrator adds partitions (S-C19): the pinned count stays, rooms stay where they are, an alarm is raised.
+// An administrator adds partitions: the pinned count stays, rooms stay where they are, an alarm is raised.
 func TestHome_PartitionsAdded(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
 		a := join(t, c, "a").ready()
@@ -318,7 +318,7 @@ func TestHome_PartitionsAdded(t *testing.T) {
 	})
 }
 
-// A restart reads on from the local data, and a stop in the middle of loading leaves no hole (S-C13).
+// A restart reads on from the local data, and a stop in the middle of loading leaves no hole.
 func TestHome_RestartReadsOnlyWhatIsNew(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
 		dir := t.TempDir()
@@ -354,7 +354,7 @@ func TestHome_RestartReadsOnlyWhatIsNew(t *testing.T) {
 	})
 }
 
-// Two instances on one data directory (S-E8): the second one refuses.
+// Two instances on one data directory: the second one refuses.
 func TestHome_SecondInstanceOnOneDirectory(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
 		dir := t.TempDir()
@@ -367,7 +367,7 @@ func TestHome_SecondInstanceOnOneDirectory(t *testing.T) {
 	})
 }
 
-// Loss or damage of the local data costs time, never data (invariant 10, S-E4): every file is damaged in turn.
+// Loss or damage of the local data costs time, never data (promise 10): every file is damaged in turn.
 func TestHome_DamagedLocalData(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
 		dir := t.TempDir()
@@ -444,7 +444,7 @@ func TestHome_UnreadableTable(t *testing.T) {
 	})
 }
 
-// The disk is full (S-E2): the process goes on, answers nothing wrong, says why it is not ready, and serves again when
+// The disk is full: the process goes on, answers nothing wrong, says why it is not ready, and serves again when
 // there is room.
 func TestHome_DiskFull(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {

@@ -76,7 +76,7 @@ func openStream(t *testing.T, p *pipes, protocol string, room domain.ChatRoomInf
 	return c
 }
 
-// V-C2, golang/go#16100: an event stream with one event a minute lives for a day, and something comes every 12
+// golang/go#16100: an event stream with one event a minute lives for a day, and something comes every 12
 // seconds; a peer that does not read any more is cut within a write timeout of that.
 func TestStreams_LiveForADayAndDeadPeersAreCut(t *testing.T) {
 	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")

@@ -105,7 +105,7 @@ func knockSocket(t *testing.T, address string, header http.Header) (bool, int, h
 	return err == nil && head[0] == 0x81, answer.StatusCode, answer.Header // else a close frame
 }
 
-// J4, 99designs/gqlgen#2826: one list and one result over every way in, a preflight among them.
+// 99designs/gqlgen#2826: one list and one result over every way in, a preflight among them.
 func TestWaysIn_HaveOneListOfOrigins(t *testing.T) {
 	r := start(t, func(cfg *config.Config, _ *memoryHome, _ *instance) {
 		cfg.AllowedOrigins = []string{"http://localhost:5173", "https://app.example"}

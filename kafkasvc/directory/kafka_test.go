@@ -95,7 +95,7 @@ func TestKafka_ThreeInstancesAgree(t *testing.T) {
 	})
 }
 
-// Case G-5: created on one instance, known on every other at once.
+// Created on one instance, known on every other at once.
 func TestKafka_CreatedThenAtOnceLookedUpElsewhere(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		all, _ := kafkaInstances(t, kafkatest.Start(t))
@@ -114,7 +114,7 @@ func TestKafka_CreatedThenAtOnceLookedUpElsewhere(t *testing.T) {
 	})
 }
 
-// Cases A6, S-C16: the topic is deleted and created again while everybody runs.
+// The topic is deleted and created again while everybody runs.
 func TestKafka_RecreatedTopicIsANewLife(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := kafkatest.Start(t)

@@ -314,7 +314,7 @@ func TestStream_SaysAtOnceThatItStands(t *testing.T) {
 	})
 }
 
-// J5: nothing is glued together at a high rate, keep-alives included.
+// Nothing is glued together at a high rate, keep-alives included.
 func TestStream_FiveThousandEventsAreWellFormed(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
 		s := serveWithin(t, protocol, time.Second, sse.Config{KeepAlive: time.Millisecond})
@@ -439,7 +439,7 @@ func TestStream_StopsWhenTheClientLeaves(t *testing.T) {
 	})
 }
 
-// V-B1, V-C2: a peer that stops reading is cut by the write deadline; the others notice nothing.
+// A peer that stops reading is cut by the write deadline; the others notice nothing.
 func TestStream_CutsAPeerThatDoesNotRead(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/1.0"} { // the socket, and net/http's response
 		s := serve(t, protocol, sse.Config{WriteTimeout: time.Second, SendBuffer: 4096, KeepAlive: time.Minute})

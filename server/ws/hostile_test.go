@@ -34,7 +34,7 @@ func bigDrafts(from, n, size int) []domain.Draft {
 	return drafts
 }
 
-// TestHostile_ClientsThatNeverReadButPong: each is cut, the memory for them is bounded, and the others have everything (V-B1, I1).
+// TestHostile_ClientsThatNeverReadButPong: each is cut, the memory for them is bounded, and the others have everything.
 func TestHostile_ClientsThatNeverReadButPong(t *testing.T) {
 	const stuck, healthy, events = 100, 5, 20
 	s := newTestServer(t, tcp(t), Config{WriteTimeout: 3 * time.Second})
@@ -136,7 +136,7 @@ func TestHostile_SlowReaderCatchesUp(t *testing.T) {
 }
 
 // TestHostile_EndsInAllWays: subscriptions end with complete, a close frame, FIN, RST and silence; nothing
-// stays (I3, V-B2). goleak and the server's stop look at what is left.
+// stays. goleak and the server's stop look at what is left.
 func TestHostile_EndsInAllWays(t *testing.T) {
 	s := newTestServer(t, tcp(t), Config{PingInterval: 200 * time.Millisecond})
 	x, err := s.home.ChatRoom(t.Context(), s.room.Shard, s.room.ID)
@@ -237,7 +237,7 @@ func TestHostile_ManyOperationsThatAreAbandonedUnread(t *testing.T) {
 	eventually(t, "it is cut", func() bool { return s.transport.Connections() == 0 })
 }
 
-// TestHostile_UpgradesWithoutInit: all are closed with 4408 (V-B4).
+// TestHostile_UpgradesWithoutInit: all are closed with 4408.
 func TestHostile_UpgradesWithoutInit(t *testing.T) {
 	s := newTestServer(t, tcp(t), Config{InitTimeout: 300 * time.Millisecond})
 	clients := make([]*client, 200)

@@ -100,7 +100,7 @@ func flood(t *testing.T, a *api, room string, messages int) {
 
 const stuckAfter = 60 // messages of 8 KB: more than all buffers between the server and a client that does not read
 
-// neverReadButPong is V-B1: alive by every sign, but for reading.
+// neverReadButPong is alive by every sign, but for reading.
 func neverReadButPong(t *testing.T, a *api, n int) {
 	room := a.room(t, "busy")
 	list := open(n, func() *raw { return ready(t, a.address, 4096) })
@@ -130,7 +130,7 @@ func neverReadButPong(t *testing.T, a *api, n int) {
 	}
 }
 
-// closedWindow is V-B1 for event streams: the client's window is zero once its buffer is full.
+// closedWindow is the same over an event stream: the client's window is zero once its buffer is full.
 func closedWindow(t *testing.T, a *api, n int) {
 	room := a.room(t, "busy")
 	list := open(n, func() *raw { return stream(t, a.address, room, 4096) })
@@ -141,7 +141,7 @@ func closedWindow(t *testing.T, a *api, n int) {
 	allEnd(t, "event streams that nobody reads", list)
 }
 
-// withoutInit is V-B4: all are closed with 4408.
+// withoutInit never says connection_init: all are closed with 4408.
 func withoutInit(t *testing.T, a *api, n int) {
 	list := open(n, func() *raw { return socket(t, a.address, 0, "") })
 	var others sync.Map
@@ -287,7 +287,7 @@ func manySubscriptions(t *testing.T, a *api, n int) {
 	})
 }
 
-// fiveWays is V-B2: five subscriptions each, ended by complete, a close frame, FIN, RST, and silence, with a message
+// fiveWays is five subscriptions each, ended by complete, a close frame, FIN, RST, and silence, with a message
 // on its way.
 func fiveWays(t *testing.T, a *api, n int) {
 	room := a.room(t, "left")

@@ -1,4 +1,4 @@
-// Ids, serials and cursors keep their digits (F1, F2), and each message has one key in every cache (B8).
+// Ids, serials and cursors keep their digits, and each message has one key in every cache.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gql } from '@apollo/client';

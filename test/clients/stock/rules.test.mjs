@@ -1,4 +1,4 @@
-// The rules by themselves, and every client between two instances that point at each other (S-F6): one hop, then
+// The rules by themselves, and every client between two instances that point at each other: one hop, then
 // a wait.
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';

@@ -1,5 +1,5 @@
-// What becomes of a subscription over graphql-ws when its connection is cut (A1, A7), when it has hardly begun (A9),
-// and when all clients come back at once (J8).
+// What becomes of a subscription over graphql-ws when its connection is cut, when it has hardly begun,
+// and when all clients come back at once.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
