@@ -29,7 +29,7 @@ func (e *endless) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// V-B7: bodies cost what the limit says, whatever they claim to be.
+// Bodies cost what the limit says, whatever they claim to be.
 func TestHandler_ABodyCostsNoMoreThanTheLimit(t *testing.T) {
 	h := newHandler(t)
 	ask := func(body io.Reader, most uint64) int {
@@ -91,7 +91,7 @@ func TestHandler_AttacksAreRefusedCheaply(t *testing.T) {
 	}
 }
 
-// E4: text that is not Unicode is refused, never changed, so that no two texts become one.
+// Text that is not Unicode is refused, never changed, so that no two texts become one.
 func TestHandler_NeverChangesText(t *testing.T) {
 	home := domaintest.New(domaintest.Config{})
 	room := home.DrawChatRoomID()
@@ -132,7 +132,7 @@ func TestHandler_NeverChangesText(t *testing.T) {
 	}
 }
 
-// V-B8: nothing that a page of another site may send without asking first reaches the executor.
+// Nothing that a page of another site may send without asking first reaches the executor.
 func TestHandler_SimpleRequestsDoNotExecute(t *testing.T) {
 	home := domaintest.New(domaintest.Config{})
 	h := newHandler(t, func(c *graphqlhttp.Config) { c.Schema = graph.New(home) })
