@@ -41,7 +41,7 @@ func (r *ChatRoom) AddMessage(d Draft, stored *Message, now Millis) (m Message, 
 	}, false, nil
 }
 
-// Fit is how a counting record of a room meets the fold before it (DESIGN section 7). In a log that lost
+// Fit is how a counting record of a room meets the fold before it. In a log that lost
 // nothing it acknowledged, every one Fits.
 type Fit uint8
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Cursor is a position in a room: behind the message with this serial; serial 0 is before the first. Home and
-// hash make a position of another life of the topics recognisable (DESIGN section 2).
+// hash make a position of another life of the topics recognisable.
 type Cursor struct {
 	Home   uuid.UUID
 	Room   uuid.UUID

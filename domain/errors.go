@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// ShardState is a shard as seen from outside one instance (DESIGN section 6).
+// ShardState is a shard as seen from outside one instance.
 type ShardState uint8
 
 const (

@@ -70,7 +70,7 @@ func (h *Home) judge(findings []kafkalog.Finding) error {
 	return nil
 }
 
-// ensureTopic makes a topic where it is missing (DESIGN section 4).
+// ensureTopic makes a topic where it is missing.
 func (h *Home) ensureTopic(ctx context.Context, name string, partitions int) error {
 	spec, err := h.topicSpec(ctx, name, partitions)
 	if err != nil {

@@ -21,7 +21,7 @@ type command struct {
 	done  chan result
 }
 
-// result is the end of a command. Of the three ends of a write (DESIGN section 4) stored is a nil err, the
+// result is the end of a command. Of the three ends of a write stored is a nil err, the
 // others are errNotStored and errUnknown; all else are answers that appended nothing.
 type result struct {
 	message   domain.Message

@@ -50,7 +50,7 @@ type gap struct {
 }
 
 // judgeGap walks the records from known.next-1 to the end of the copy of b that was acknowledged last, in log
-// order (DESIGN section 4, rule 5). mine tells the takeovers of this process from foreign ones.
+// order. mine tells the takeovers of this process from foreign ones.
 func judgeGap(known last, b *batch, end domain.Offset, recs []logRecord, mine func(tenure uuid.UUID) bool) gap {
 	g := gap{upTo: known.next, stored: make([]bool, len(b.records))}
 	if len(recs) == 0 || recs[0].offset != known.next-1 || record.Hash(recs[0].value) != known.hash {

@@ -40,7 +40,7 @@ func (ids *tenureIDs) draw() uuid.UUID {
 func (ids *tenureIDs) mine(id uuid.UUID) bool { return [8]byte(id[:8]) == ids.process }
 
 // takeOver appends the takeover record until the broker acknowledges it, and returns where that copy lies:
-// the load target, and the version of the ownership (DESIGN section 4). Earlier copies that landed without an
+// the load target, and the version of the ownership. Earlier copies that landed without an
 // answer mean nothing. It gives up only when ctx ends.
 func takeOver(ctx context.Context, log partition, t *record.Takeover, wait waits, lg *slog.Logger) (domain.Offset, error) {
 	rec := []kafkalog.Record{{Value: record.AppendTakeover(nil, t)}}

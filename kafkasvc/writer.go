@@ -110,8 +110,8 @@ func (w *writer) find(room uuid.UUID, user, clientID string) (domain.Message, bo
 	return w.tenure.store.Find(room, user, clientID)
 }
 
-// write sends b, identically, until its end is known; applies what counts, and answers (DESIGN section 4, the
-// write path). An error ends the tenure; the batch's commands have their answer in every case, unless they
+// write sends b, identically, until its end is known; applies what counts, and answers (docs/ARCHITECTURE.md, the
+// way of a message). An error ends the tenure; the batch's commands have their answer in every case, unless they
 // went back to the queue to be decided again.
 func (w *writer) write(stop context.Context, b *batch) error {
 	w.inFlight.Store(b)

@@ -16,7 +16,7 @@ type Position struct {
 	Start   domain.Offset // start of the log when the data were built
 	Hash    uint64        // record.Hash of the value at Next-1, 0 if there is none
 	Kinds   int           // smallest record.KnownKinds of the programs that built them
-	Damaged bool          // the log held a record that did not fit (DESIGN section 7)
+	Damaged bool          // the log held a record that did not fit
 
 	build  uint64        // random, not 0: tells one build of the data from the next
 	origin domain.Offset // Next when the build began

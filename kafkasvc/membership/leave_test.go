@@ -12,7 +12,7 @@ import (
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
 
-// stopLimit is what a stop may take whatever happens, when the handler has nothing to drain: DESIGN section 5
+// stopLimit is what a stop may take whatever happens, when the handler has nothing to drain: the promise
 // gives an idle instance 2 s for all of its stop.
 const stopLimit = 1100 * time.Millisecond
 

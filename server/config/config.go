@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Times that are not for operators to set, because the protocol's safety is argued with them (DESIGN section 5).
+// Times that are not for operators to set, because the protocol's safety is argued with them (docs/CONFIGURATION.md).
 const (
 	RPCTimeout  = time.Second            // longest wait for one answer of a broker
 	LeaseMargin = 500 * time.Millisecond // taken off the lease for clocks that do not run alike

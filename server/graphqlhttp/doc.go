@@ -3,7 +3,7 @@
 //
 //	h, err := graphqlhttp.New(graphqlhttp.Config{
 //		Schema:     schema,                     // a graphql.ExecutableSchema
-//		Present:    present, Recover: recover,  // errors as DESIGN section 9 has them
+//		Present:    present, Recover: recover,  // errors as the schema describes them
 //		Extensions: extensions,
 //		Transports: []graphql.Transport{ws},    // asked first: WebSocket
 //		Streams:    sse.New(sse.Config{…}),
