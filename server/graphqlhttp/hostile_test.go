@@ -62,7 +62,7 @@ func TestHandler_ABodyCostsNoMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// V-B6, with bodies as large as the attacks: what is refused costs little and is answered in few words, in each form.
+// With bodies as large as the attacks: what is refused costs little and is answered in few words, in each form.
 func TestHandler_AttacksAreRefusedCheaply(t *testing.T) {
 	h := newHandler(t, func(c *graphqlhttp.Config) { c.MaxBodyBytes = 4 << 20 })
 	allowed := map[string]bool{ // nothing is wrong with these but their size, or they stay within the cost

@@ -158,7 +158,7 @@ func TestLimits_ZeroMeansNoLimit(t *testing.T) {
 	}
 }
 
-// V-B6: whatever the document, refusing it, or finding it valid, takes little memory and few words. The time it takes is in
+// Whatever the document, refusing it, or finding it valid, takes little memory and few words. The time it takes is in
 // BenchmarkAttacks.
 func TestLimits_AttacksAreRefusedCheaply(t *testing.T) {
 	schema := load(t)
