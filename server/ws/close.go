@@ -15,6 +15,7 @@ const (
 	closeSubscriberExists   = 4409 // final: an id is in use
 	closeTooManyRequests    = 4429 // final: a second connection_init, or too many operations at once
 	closeTooLarge           = 1009 // final: written by coder/websocket for a message over the limit
+	closeBadFrame           = 1002 // final: written by coder/websocket for what RFC 6455 does not allow
 	maxCloseReason          = 123  // bytes, RFC 6455 section 5.5
 	reasonBadSubprotocol    = "Subprotocol not acceptable"
 	reasonInitTimeout       = "Connection initialisation timeout"
