@@ -324,9 +324,9 @@ func TestDependencies_AreExplained(t *testing.T) {
 	}
 }
 
-// Links within the documents lead to files that are there.
-func TestDocuments_LinksLeadSomewhere(t *testing.T) {
-	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+// documents are those for people, by their path in the repository.
+func documents(t *testing.T) []string {
+	t.Helper()
 	documents := []string{"README.md", "CHANGELOG.md"}
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(name string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(name, ".md") {
@@ -338,7 +338,13 @@ func TestDocuments_LinksLeadSomewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, document := range documents {
+	return documents
+}
+
+// Links within the documents lead to files that are there.
+func TestDocuments_LinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
+	for _, document := range documents(t) {
 		text, err := os.ReadFile(filepath.Join(root, document))
 		if err != nil {
 			t.Fatal(err)
@@ -350,6 +356,37 @@ func TestDocuments_LinksLeadSomewhere(t *testing.T) {
 			}
 			if _, err := os.Stat(filepath.Join(root, filepath.Dir(document), target)); err != nil {
 				t.Errorf("%s links to %s, which is not there", document, target)
+			}
+		}
+	}
+}
+
+// Tests that the documents name as proof are there, or at least one that begins like that (go test -run).
+func TestDocuments_NameTestsThatExist(t *testing.T) {
+	defined := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
+	named := regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w*`)
+	var all []string
+	err := filepath.WalkDir(root, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		for _, match := range defined.FindAllStringSubmatch(string(text), -1) {
+			all = append(all, match[1])
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range documents(t) {
+		text, err := os.ReadFile(filepath.Join(root, document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range named.FindAllString(string(text), -1) {
+			if !slices.ContainsFunc(all, func(test string) bool { return strings.HasPrefix(test, name) }) {
+				t.Errorf("%s names %s, and there is no such test", document, name)
 			}
 		}
 	}
