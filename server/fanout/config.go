@@ -36,7 +36,8 @@ type Config struct {
 	// TotalRingBytes bounds what all groups keep together; over it each keeps its newest event only.
 	// Default 64 MiB.
 	TotalRingBytes int64
-	// CatchUps is how many executions for members that lag or resume run at once. Default 2.
+	// CatchUps is how many members that lag or resume are served at once. Default: half as many as there are
+	// processors, at least one.
 	CatchUps int
 	// Observer may be nil.
 	Observer Observer
@@ -86,7 +87,7 @@ func (c Config) withDefaults() Config {
 		c.TotalRingBytes = 64 << 20
 	}
 	if c.CatchUps <= 0 {
-		c.CatchUps = 2
+		c.CatchUps = defaultTurns()
 	}
 	if c.Observer == nil {
 		c.Observer = unobserved{}

@@ -17,7 +17,7 @@
 //
 // A lane has no goroutine while nothing happens. A wake-up of the feed starts one; it walks the members, writes to each without
 // waiting, and ends when all are at the tip. Whoever stands elsewhere (it resumed, or it was slow)
-// gets a goroutine of its own until it has caught up; of those only a few execute at a time.
+// gets a goroutine of its own until it has caught up; those take turns, fewer at once than there are processors.
 //
 // Before each round and after each execution the feed is asked whether it still stands: its answer includes
 // the lease of the shard. When it has ended, each member gets one last event from its own execution, with

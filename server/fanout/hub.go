@@ -13,7 +13,7 @@ import (
 // a server.
 type Hub struct {
 	cfg       Config
-	slots     chan struct{} // executions of members that catch up
+	turns     turns // of members that catch up
 	ringBytes atomic.Int64
 
 	mu      sync.Mutex
@@ -30,7 +30,7 @@ type groupID struct {
 // New returns a Hub that is ready. It needs no end: it has no goroutine of its own.
 func New(cfg Config) *Hub {
 	cfg = cfg.withDefaults()
-	return &Hub{cfg: cfg, slots: make(chan struct{}, cfg.CatchUps), groups: map[groupID]*group{}}
+	return &Hub{cfg: cfg, turns: make(turns, cfg.CatchUps), groups: map[groupID]*group{}}
 }
 
 // NewSubscription makes the handle of one operation, so that Stop can be called while Run is at work.

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,8 @@ type lane struct {
 	// front is where the last round ended: members there move together. Written by the lane's goroutine.
 	front atomic.Int64
 }
+
+func (l *lane) at() domain.Serial { return domain.Serial(l.front.Load()) }
 
 const (
 	idle    int32 = iota
@@ -72,6 +75,10 @@ func (l *lane) snapshot() []*Subscription {
 	return l.members[:len(l.members):len(l.members)]
 }
 
+// breath is after how many writes, a few microseconds each, a lane lets others go first: those who follow a small room
+// do not wait for a large one.
+const breath = 64
+
 // round walks the members once and sends each the event that it is due, without waiting for anybody. It
 // executes once for those at the front; whoever stands behind them catches up on its own time. again: there
 // may be more to do.
@@ -85,7 +92,7 @@ func (l *lane) round(b *Builder) (again bool) {
 		l.end(b, members, err)
 		return false // busy members wake the lane when they are ready
 	}
-	tip, front := feed.Tip(), domain.Serial(l.front.Load())
+	tip, front := feed.Tip(), l.at()
 	var (
 		current            *entry             // what this round sends, mostly
 		ahead              domain.Serial = -1 // the lowest position beyond the front where somebody waits
@@ -125,6 +132,9 @@ func (l *lane) round(b *Builder) (again bool) {
 		delivered++
 		if l.deliver(b, s, e) {
 			pending++
+		}
+		if delivered%breath == 0 {
+			runtime.Gosched()
 		}
 	}
 	if delivered == 0 && ahead >= 0 {

@@ -2,7 +2,9 @@ package fanout
 
 import (
 	"context"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +130,67 @@ func TestSharing_CrowdResumesFromManyCursors(t *testing.T) {
 		// Each needs one event of its own to the next multiple of 64; from there on all share.
 		if n := h.seen.executed.Load(); n > readers+60 {
 			h.t.Errorf("%d executions for %d readers", n, readers)
+		}
+	})
+}
+
+// Whoever becomes ready while a large room is served, on the only processor, runs before that is over.
+func TestSharing_LargeRoomLetsOthersGoFirst(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	inBubble(t, Config{}, func(h *house) {
+		sinks, stop := h.crowd(4*breath, "last", 0)
+		defer stop()
+		var other atomic.Bool
+		var served, before atomic.Int32
+		for _, s := range sinks {
+			s.onEvent = func([]byte) {
+				if served.Add(1) == 1 {
+					go other.Store(true)
+				}
+				if !other.Load() {
+					before.Add(1)
+				}
+			}
+		}
+		h.home.PostN(h.room.ID, 1)
+		synctest.Wait()
+		if served.Load() != 4*breath || before.Load() > 2*breath {
+			h.t.Errorf("%d of %d were served first", before.Load(), served.Load())
+		}
+	})
+}
+
+// Those who come back take turns, and nobody waits for somebody's client.
+func TestCatchUp_TakesTurnsThatNoSlowClientHolds(t *testing.T) {
+	const messages, readers = 640, 8
+	inBubble(t, Config{CatchUps: 1, RingBytes: 8 << 20}, func(h *house) {
+		h.home.PostN(h.room.ID, messages)
+		var atWork, most atomic.Int32
+		sinks := make([]*sink, readers)
+		for i := range sinks {
+			sinks[i] = &sink{onEvent: func([]byte) {
+				n := atWork.Add(1)
+				time.Sleep(time.Millisecond) // let all others run, if they may
+				most.Store(max(most.Load(), n))
+				atWork.Add(-1)
+			}}
+		}
+		sinks[0].setSlow()
+		for i, s := range sinks {
+			defer h.subscribe(s, plainDocument, "after", h.cursorAt(domain.Serial(i+1))).Stop()
+		}
+		time.Sleep(time.Second)
+		for i, s := range sinks[1:] {
+			serials(h.t, s.events(), i+3, messages)
+		}
+		if n := len(sinks[0].events()); n != 1 {
+			h.t.Errorf("%d events for a client that does not read", n)
+		}
+		sinks[0].release()
+		time.Sleep(time.Second)
+		serials(h.t, sinks[0].events(), 2, messages)
+		if n := most.Load(); n != 1 {
+			h.t.Errorf("%d were served at once", n)
 		}
 	})
 }

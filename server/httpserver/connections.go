@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"sync"
 
 	"github.com/chathome/chathome/server/peers"
@@ -32,6 +33,7 @@ func newConnections(l Limits, proxies peers.Proxies) *connections {
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
+		runtime.Gosched() // on the goroutine that accepts: whoever is in goes first, a crowd waits in the kernel
 		release, ok := c.limiter.Acquire(c.address(conn))
 		if !ok {
 			_ = conn.Close()

@@ -12,8 +12,10 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -228,6 +230,27 @@ func TestConnections_AreBounded(t *testing.T) {
 		for _, c := range held {
 			_ = c.Close()
 		}
+	}
+}
+
+// On the only processor, whoever is in runs before one more connection is taken: a crowd waits in the kernel.
+func TestConnections_ACrowdComesAfterThoseWhoAreIn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	c := newConnections(Limits{Connections: 1, ConnectionsPerAddress: 1}, nil)
+	conn, other := net.Pipe()
+	defer func() { _, _ = conn.Close(), other.Close() }()
+	first := 0
+	for range 10 { // the scheduler itself lets the last one go first now and then
+		var ran atomic.Bool
+		go ran.Store(true)
+		c.changed(conn, http.StateNew)
+		if ran.Load() {
+			first++
+		}
+		c.changed(conn, http.StateClosed)
+	}
+	if first < 5 {
+		t.Errorf("the next connection was taken first %d times of 10", 10-first)
 	}
 }
 
