@@ -14,6 +14,8 @@
 //	memory.go     the server over a home in memory, as a child process
 //	phase.go      a fixed rate, or writers that keep the server saturated
 //	herd.go       all subscribers come back at once, each from another cursor
+//	comeback.go   the side of those who come back
+//	late.go       how late the machine lets the generator run, which is in all its times
 //	subscriber.go the subscribers' side: handshake, epoll loop, checks
 //	writer.go     the writers' side
 //	socket.go     raw sockets and frames

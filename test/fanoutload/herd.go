@@ -13,10 +13,11 @@ type herdResult struct {
 	readers, missed int
 	delivered       int64
 	wall, server    float64 // seconds; of processor time
-	generator       float64
+	generator       float64 // likewise
 	executions      int64
-	liveP99         float64 // ms, of those who stayed; -1 if there are none
 	incomplete      int
+	live            *histogram // of those who stayed; nil if nothing was sent to them
+	late            *histogram // of the generator itself
 }
 
 // cursors are those behind the room's last n messages, oldest first.
@@ -50,23 +51,32 @@ func (t *target) cursors(n int) ([]string, error) {
 	return list, nil
 }
 
-// herd lets readers come at once, each behind another of the last missed messages and each until it has the
-// newest one. While live is set, messages come at 50 a second to those who are there.
+// herd lets readers come at once, each behind another message and each with missed messages or more to come, until
+// it has the newest one. While live is set, messages come at 50 a second to those who are there.
 func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
 	w, err := newWriter(c.t)
 	if err != nil {
 		return herdResult{}, err
 	}
 	defer func() { _ = w.c.Close() }()
-	var acks ackTimes
-	for range missed {
-		if err := c.send(w, size, &acks); err != nil {
-			return herdResult{}, err
+	write := func(n int) error {
+		var acks ackTimes
+		for range n {
+			if err := c.send(w, size, &acks); err != nil {
+				return err
+			}
 		}
+		c.settle(10 * time.Second)
+		return nil
 	}
-	c.settle(10 * time.Second)
-	cursors, err := c.t.cursors(min(missed, 1000))
+	if err := write(readers); err != nil {
+		return herdResult{}, err
+	}
+	cursors, err := c.t.cursors(readers)
 	if err != nil {
+		return herdResult{}, err
+	}
+	if err := write(missed); err != nil {
 		return herdResult{}, err
 	}
 	newest := int64(0)
@@ -81,19 +91,18 @@ func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
 		go func() { stopped <- c.trickle(w, size, stop) }()
 		time.Sleep(200 * time.Millisecond)
 	}
+	late := watchLate()
 	s0, server, generator, start := c.t.readStats(), cpuSeconds(c.t.pid()), cpuSeconds(os.Getpid()), time.Now()
-	subs, err := parallel(readers, func(i int) (*subscriber, error) { return c.t.catchUp(cursors[i*(len(cursors)-1)/readers], newest) })
-	r := herdResult{readers: readers, missed: missed, wall: time.Since(start).Seconds(), liveP99: -1,
+	subs, err := c.t.comeBack(cursors, newest-int64(readers+missed)+1, newest)
+	r := herdResult{readers: readers, missed: missed, wall: time.Since(start).Seconds(), late: late(),
 		server: cpuSeconds(c.t.pid()) - server, generator: cpuSeconds(os.Getpid()) - generator}
 	if live {
 		close(stop)
 		err = errors.Join(err, <-stopped)
 		c.settle(10 * time.Second)
 		c.measuring.Store(false)
-		r.liveP99 = c.each.quantile(.99)
-	}
-	if err != nil {
-		return r, err
+		live := c.each
+		r.live = &live
 	}
 	r.executions = c.t.readStats().Executions - s0.Executions
 	for _, s := range subs {
@@ -103,7 +112,7 @@ func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
 		}
 		_ = s.fd.Close()
 	}
-	return r, nil
+	return r, err
 }
 
 func (c *crowd) trickle(w *writer, size int, stop chan struct{}) error {
@@ -122,40 +131,14 @@ func (c *crowd) trickle(w *writer, size int, stop chan struct{}) error {
 	}
 }
 
-// catchUp follows from a cursor until newest has come.
-func (t *target) catchUp(cursor string, newest int64) (*subscriber, error) {
-	var faults int
-	var s *subscriber
-	early := &subscriber{}
-	count := func(p []byte) {
-		early.scan(t, p, func(_, _ int64, order int) {
-			if order != 0 {
-				faults++
-			}
-		})
+func (r herdResult) String() string {
+	s := fmt.Sprintf("herd: %d come back at once, each from another cursor and at least %d messages behind: %d deliveries in %.1f s, %.2f s of the server's processor time (generator %.2f), %d incomplete",
+		r.readers, r.missed, r.delivered, r.wall, r.server, r.generator, r.incomplete)
+	if r.executions > 0 {
+		s += fmt.Sprintf(", %d executions", r.executions)
 	}
-	s, err := t.follow(cursor, count)
-	if err != nil {
-		return nil, err
+	if r.live != nil {
+		s += fmt.Sprintf("; meanwhile 50 messages/s to those who stayed: p50 %.1f p99 %.1f max %.1f ms", r.live.quantile(.5), r.live.quantile(.99), r.live.quantile(1))
 	}
-	s.last, s.n = early.last, early.n
-	early = s
-	buf := make([]byte, 256<<10)
-	for s.last < newest {
-		_, p, used := parseFrame(s.rest)
-		if used > 0 {
-			count(p)
-			s.rest = s.rest[used:]
-			continue
-		}
-		n, err := s.fd.Read(buf)
-		if err != nil {
-			return nil, fmt.Errorf("catch up: %w", err)
-		}
-		s.rest = append(s.rest, buf[:n]...)
-	}
-	if faults > 0 {
-		return nil, fmt.Errorf("catch up: %d gaps or repeats", faults)
-	}
-	return s, nil
+	return s + fmt.Sprintf("; the generator itself runs late by p99 %.1f ms", r.late.quantile(.99))
 }

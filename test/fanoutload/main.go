@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -30,6 +32,7 @@ type options struct {
 	subscribers        int
 	seconds, size      int
 	herd               int
+	only               string
 }
 
 func run() error {
@@ -40,7 +43,11 @@ func run() error {
 	flag.IntVar(&o.seconds, "seconds", 5, "length of each phase")
 	flag.IntVar(&o.size, "size", 200, "bytes of a message's text")
 	flag.IntVar(&o.herd, "herd", 1000, "messages that were missed when everybody comes back; 0: leave that out")
+	flag.StringVar(&o.only, "only", "", "phases whose name has this in it; herd is one")
 	flag.Parse()
+	if !strings.Contains("herd", o.only) {
+		o.herd = 0
+	}
 
 	dir, err := os.MkdirTemp("", "fanoutload")
 	if err != nil {
@@ -55,7 +62,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if o.centrifugo == "" {
+	if o.centrifugo == "" || len(rows) == 0 {
 		return nil
 	}
 	if o.centrifugo == "build" {
@@ -66,7 +73,7 @@ func run() error {
 	if t, err = startCentrifugo(o.centrifugo, dir); err != nil {
 		return err
 	}
-	o.herd = 0
+	o.herd = 0 // it would have to learn every cursor first
 	other, err := measure(t, o)
 	if err != nil {
 		return err
@@ -104,6 +111,9 @@ func measure(t *target, o options) ([]result, error) {
 	_, _ = fmt.Fprintln(w, strings.Join([]string{"phase", "messages", "deliveries/s", "a frame", "server µs each", "server %", "generator %", "p50 ms", "p99 ms", "last p99 ms", "ack p99 ms", "executions", "faults", ""}, "\t"))
 	var rows []result
 	for _, p := range phases {
+		if !strings.Contains(p.name, o.only) {
+			continue
+		}
 		r, err := c.run(p, o.seconds, o.size)
 		if err != nil {
 			return nil, err
@@ -120,12 +130,7 @@ func measure(t *target, o options) ([]result, error) {
 			if err != nil {
 				return nil, err
 			}
-			fmt.Printf("herd: %d come back from different cursors behind %d messages: %d deliveries in %.1f s, %.2f s of the server's processor time, %d executions, %d incomplete",
-				h.readers, h.missed, h.delivered, h.wall, h.server, h.executions, h.incomplete)
-			if live {
-				fmt.Printf("; meanwhile 50 messages/s to %d others, p99 %.1f ms", len(c.byFd), h.liveP99)
-			}
-			fmt.Println()
+			fmt.Println(h)
 		}
 	}
 	return rows, nil
@@ -136,8 +141,16 @@ func compare(ours, theirs []result) {
 	fmt.Printf("\nchathome beside Centrifugo\n")
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(w, "phase\tdeliveries/s\tprocessor time a delivery\t")
-	for i := range ours {
-		_, _ = fmt.Fprintf(w, "%s\t%.2f ×\t%.2f ×\t\n", ours[i].phase, ours[i].deliveriesPerSecond/theirs[i].deliveriesPerSecond, ours[i].serverMicros/theirs[i].serverMicros)
+	row := func(name string, a, b result) {
+		_, _ = fmt.Fprintf(w, "%s\t%.2f ×\t%.2f ×\t\n", name, a.deliveriesPerSecond/b.deliveriesPerSecond, a.serverMicros/b.serverMicros)
 	}
+	for i := range ours {
+		row(ours[i].phase, ours[i], theirs[i])
+	}
+	row("saturated: each in the phase with its most deliveries/s", saturated(ours), saturated(theirs))
 	_ = w.Flush()
+}
+
+func saturated(rows []result) result {
+	return slices.MaxFunc(rows, func(a, b result) int { return cmp.Compare(a.deliveriesPerSecond, b.deliveriesPerSecond) })
 }

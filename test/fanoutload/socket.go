@@ -12,7 +12,8 @@ import (
 // socket is a raw TCP socket that Go's poller does not know.
 type socket int
 
-func dial(addr string) (socket, error) {
+// from: servers limit connections of one address, so each crowd has its own.
+func dial(addr string, from [4]byte) (socket, error) {
 	at, err := netip.ParseAddrPort(addr)
 	if err != nil || !at.Addr().IsLoopback() || !at.Addr().Is4() {
 		return 0, fmt.Errorf("dial %s: only IPv4 loopback", addr)
@@ -22,6 +23,10 @@ func dial(addr string) (socket, error) {
 		return 0, fmt.Errorf("socket: %w", err)
 	}
 	_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: from}); err != nil {
+		_ = syscall.Close(fd)
+		return 0, fmt.Errorf("bind to %v: %w", from, err)
+	}
 	if err := syscall.Connect(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}); err != nil {
 		_ = syscall.Close(fd)
 		return 0, fmt.Errorf("connect to %s: %w", addr, err)

@@ -16,6 +16,7 @@ type subscriber struct {
 	rest []byte // of a frame that is not whole yet
 	last int64  // serial or offset
 	n    int64  // messages
+	open bool   // upgraded; for those that come back
 }
 
 func quote(s string) string {
@@ -23,15 +24,18 @@ func quote(s string) string {
 	return string(b)
 }
 
+func (t *target) handshake() string {
+	return "GET " + t.socketPath + " HTTP/1.1\r\nHost: " + t.addr + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
+		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n" + t.socketHeader + "\r\n"
+}
+
 // upgrade opens a WebSocket.
 func upgrade(t *target) (*subscriber, error) {
-	fd, err := dial(t.addr)
+	fd, err := dial(t.addr, [4]byte{127, 0, 0, 1})
 	if err != nil {
 		return nil, err
 	}
-	request := "GET " + t.socketPath + " HTTP/1.1\r\nHost: " + t.addr + "\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
-		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n" + t.socketHeader + "\r\n"
-	if _, err := fd.Write([]byte(request)); err != nil {
+	if _, err := fd.Write([]byte(t.handshake())); err != nil {
 		return nil, fmt.Errorf("upgrade: %w", err)
 	}
 	buf := make([]byte, 0, 8192)
@@ -49,8 +53,8 @@ func upgrade(t *target) (*subscriber, error) {
 	return &subscriber{fd: fd, rest: bytes.Clone(buf[k+4:])}, nil
 }
 
-// ask sends a message and waits for an answer that has want in it; each, if not nil, sees every message.
-func (s *subscriber) ask(message, want string, each func([]byte)) error {
+// ask sends a message and waits for an answer that has want in it.
+func (s *subscriber) ask(message, want string) error {
 	if _, err := s.fd.Write(frame(opText, []byte(message))); err != nil {
 		return fmt.Errorf("ask: %w", err)
 	}
@@ -60,9 +64,6 @@ func (s *subscriber) ask(message, want string, each func([]byte)) error {
 		if used > 0 {
 			if bytes.Contains(p, []byte(`"error`)) || op == opClose {
 				return fmt.Errorf("answer: %.300s", p)
-			}
-			if each != nil {
-				each(p)
 			}
 			found := bytes.Contains(p, []byte(want))
 			s.rest = bytes.Clone(s.rest[used:])
@@ -79,14 +80,14 @@ func (s *subscriber) ask(message, want string, each func([]byte)) error {
 	}
 }
 
-// follow opens a subscriber that has the room's present state. cursor: start behind it; empty: from now on.
-func (t *target) follow(cursor string, each func([]byte)) (*subscriber, error) {
+// follow opens a subscriber that has the room's present state.
+func (t *target) follow() (*subscriber, error) {
 	s, err := upgrade(t)
 	if err != nil {
 		return nil, err
 	}
-	for _, step := range t.subscribe(cursor) {
-		if err := s.ask(step[0], step[1], each); err != nil {
+	for _, step := range t.subscribe("") {
+		if err := s.ask(step[0], step[1]); err != nil {
 			return nil, err
 		}
 	}
@@ -116,7 +117,7 @@ type crowd struct {
 
 func newCrowd(t *target, n int) (*crowd, error) {
 	c := &crowd{t: t, byFd: map[int32]*subscriber{}}
-	subs, err := parallel(n, func(int) (*subscriber, error) { return t.follow("", nil) })
+	subs, err := parallel(n, t.follow)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +135,8 @@ func newCrowd(t *target, n int) (*crowd, error) {
 	return c, nil
 }
 
-func parallel(n int, f func(i int) (*subscriber, error)) ([]*subscriber, error) {
+// parallel does f n times, 32 at once.
+func parallel(n int, f func() (*subscriber, error)) ([]*subscriber, error) {
 	subs, errs := make([]*subscriber, n), make(chan error, n)
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 32)
@@ -143,7 +145,7 @@ func parallel(n int, f func(i int) (*subscriber, error)) ([]*subscriber, error) 
 		slots <- struct{}{}
 		go func() {
 			defer func() { <-slots; wg.Done() }()
-			s, err := f(i)
+			s, err := f()
 			if err != nil {
 				errs <- err
 			}
