@@ -180,16 +180,24 @@ type chunk struct {
 }
 
 const (
-	chunkBytes   = 256 << 10
-	chunkRecords = 4096
-	chunksAhead  = 4
+	chunkBytes    = 256 << 10
+	chunkRecords  = 4096
+	minChunks     = 2
+	maxChunks     = 16 // the folding goroutine goes on while the broker makes the next answer
+	chunksOfShare = 8  // what they may hold: so many a share of the budget
 )
+
+// chunksAhead is how many chunks may be under way where a shard's share is so many bytes.
+func chunksAhead(share int) int {
+	return min(max(share/chunksOfShare/chunkBytes, minChunks), maxChunks)
+}
 
 // stream reads up to the takeover and folds, on two goroutines.
 func (l *loader) stream(ctx context.Context, r reader, f *local.Fold, takeover domain.Offset) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	full, empty := make(chan *chunk, chunksAhead), make(chan *chunk, chunksAhead)
-	for range chunksAhead {
+	n := chunksAhead(l.budget.share())
+	full, empty := make(chan *chunk, n), make(chan *chunk, n)
+	for range n {
 		empty <- &chunk{}
 	}
 	done := make(chan error, 1)
@@ -277,8 +285,9 @@ func (l *loader) read(ctx context.Context, r reader, from, takeover domain.Offse
 	return nil
 }
 
-// fold applies chunks and commits whenever the buffers reach their share of the budget.
+// fold applies chunks, and commits beside that whenever the buffers reach their share of the budget.
 func (l *loader) fold(f *local.Fold, full <-chan *chunk, empty chan<- *chunk, takeover domain.Offset) error {
+	defer func() { _ = f.Wait() }() // the loader that tries again may drop what is being committed
 	t := l.tenure
 	var v record.View
 	var last uuid.UUID
@@ -298,8 +307,8 @@ func (l *loader) fold(f *local.Fold, full <-chan *chunk, empty chan<- *chunk, ta
 		}
 		empty <- c
 		failpoint.Hit(failpoint.WhileLoading, t.gate.self)
-		if f.Bytes() >= l.budget.share() {
-			if err := f.Commit(t.commit); err != nil {
+		if 3*f.Bytes() >= 2*l.budget.share() { // and as much that is being committed, and its batch
+			if err := f.CommitBeside(t.commit); err != nil {
 				return storeError(err)
 			}
 		}

@@ -18,8 +18,8 @@ import (
 var ErrOutOfRange = errors.New("kafka: offset out of range")
 
 const (
-	fetchBytes = 8 << 20  // asked of the broker in one round of many
-	firstBytes = 64 << 10 // asked in the first: whoever reads one record to compare it gets no 8 MiB
+	fetchBytes = 1 << 20  // asked of the broker in one round of many: small, so that both ends have something to do
+	firstBytes = 64 << 10 // asked in the first: whoever reads one record to compare it gets no more
 	maxBatch   = 64 << 20 // a broker sends a batch whole, however large; beyond this it is taken for damage
 	// DefaultMaxWait is how long an empty poll waits at the broker.
 	DefaultMaxWait = 250 * time.Millisecond
@@ -54,7 +54,7 @@ func (c *Cluster) Reader(topic string, partition int32) *Reader {
 	return &Reader{cluster: c, topic: topic, partition: partition, MaxWait: DefaultMaxWait, expected: -1}
 }
 
-// Read asks the broker once for what lies at and above from, up to 8 MiB, and visits the records in order until
+// Read asks the broker once for what lies at and above from, up to 1 MiB, and visits the records in order until
 // visit returns false. A value is valid during its visit only; it may be nil. Markers of foreign transactions come
 // as records too: they take offsets. A nil error without visits says that nothing is there yet; it came after at
 // most MaxWait, and at once where data were found that visit refused.
@@ -176,7 +176,7 @@ func (r *Reader) isClosed() bool {
 	return r.closed
 }
 
-// fetch reads the answer batch by batch: memory holds one batch, not the 8 MiB that are under way. keep says that the
+// fetch reads the answer batch by batch: memory holds one batch, not all that is under way. keep says that the
 // connection is in step for the next request.
 func (r *Reader) fetch(ctx context.Context, k *conn, from domain.Offset, visit func(domain.Offset, []byte) bool) (next domain.Offset, keep bool, err error) {
 	version, err := k.version(protocol.Fetch, fetchMin, fetchMax)

@@ -81,7 +81,9 @@ func (l *loader) load() {
 		from = end
 		l.off++
 		if l.fold.Bytes() > chunk {
-			l.commit()
+			if err := l.fold.CommitBeside(nil); err != nil {
+				l.b.Fatal(err)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/kafkasvc/record"
 )
 
@@ -21,8 +22,8 @@ import (
 // After an error the fold is of no use; what was committed before stays. The errors are guard's, ErrFault,
 // ErrCorrupt and ErrStale.
 func (f *Fold) Commit(guard func(commit func() error) error) error {
-	if f.err != nil {
-		return f.err
+	if err := f.Wait(); err != nil {
+		return err
 	}
 	if f.pos.Next == f.base.Next {
 		if guard != nil { // the caller learns that its tenure is over also where there is nothing to write
@@ -30,26 +31,89 @@ func (f *Fold) Commit(guard func(commit func() error) error) error {
 		}
 		return f.err
 	}
-	f.err = f.commit(guard)
-	if f.err == nil {
-		f.base = f.pos
-		f.pending.clear()
-		if f.rooms.full() {
-			f.rooms.clear()
+	l, err := f.seal()
+	if err == nil {
+		err = f.commit(f.pending, l, guard)
+	}
+	if f.err = err; err != nil {
+		return err
+	}
+	f.pending.clear()
+	f.spare = nil
+	if f.rooms.full() {
+		f.rooms.clear()
+	}
+	return nil
+}
+
+// CommitBeside is Commit on a goroutine of its own, while Apply goes on: the next commit and Wait wait for it
+// and return its error. The fold holds two sets of buffers then.
+func (f *Fold) CommitBeside(guard func(commit func() error) error) error {
+	if err := f.Wait(); err != nil {
+		return err
+	}
+	if f.pos.Next == f.base.Next || f.rooms.full() { // rooms can be forgotten only when all is committed
+		return f.Commit(guard)
+	}
+	l, err := f.seal()
+	if err != nil {
+		f.err = err
+		return err
+	}
+	p := f.pending
+	f.pending, f.spare = f.spare, nil
+	if f.pending == nil {
+		f.pending = &pending{}
+	}
+	f.beside = make(chan error, 1)
+	go func() {
+		err := f.commit(p, l, guard)
+		p.clear()
+		f.spare = p // seen behind the channel
+		f.beside <- err
+	}()
+	return nil
+}
+
+// Wait returns when no commit is under way. The error is the fold's: see Commit.
+func (f *Fold) Wait() error {
+	if f.beside != nil {
+		if err := <-f.beside; f.err == nil {
+			f.err = err
 		}
+		f.beside = nil
 	}
 	return f.err
 }
 
-func (f *Fold) commit(guard func(commit func() error) error) error {
-	batch, err := f.build()
+// seal ends what the next commit writes, and says what the position's row will hold.
+func (f *Fold) seal() (link, error) {
+	if len(f.pending.text) > 1<<30 {
+		return link{}, errFoldTooLarge
+	}
+	if f.pos.Empty() {
+		build, err := drawBuild()
+		if err != nil {
+			return link{}, err
+		}
+		f.pos.build = build
+	}
+	f.pos.Hash = record.Hash(f.last)
+	l := link{Position: f.pos, from: f.base.Next}
+	f.base = f.pos
+	f.pending.seal()
+	return l, nil
+}
+
+func (f *Fold) commit(p *pending, l link, guard func(commit func() error) error) error {
+	batch, err := f.build(p, l)
 	if err != nil {
 		return err
 	}
 	done := false
 	commit := func() error {
 		done = true
-		return f.write(batch)
+		return f.write(batch, l.Next)
 	}
 	if guard == nil {
 		return commit()
@@ -66,30 +130,21 @@ func (f *Fold) commit(guard func(commit func() error) error) error {
 }
 
 // build makes the batch. It is not bound to the database staying open.
-func (f *Fold) build() (*pebble.Batch, error) {
+func (f *Fold) build(p *pending, l link) (*pebble.Batch, error) {
 	db, release, err := f.sh.store.use(f.sh.epoch)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if len(f.pending.text) > 1<<30 {
-		return nil, errFoldTooLarge
-	}
-	if f.pos.Empty() {
-		if f.pos.build, err = drawBuild(); err != nil {
-			return nil, err
-		}
-	}
-	f.pos.Hash = record.Hash(f.last)
-	batch := db.NewBatchWithSize(f.pending.batchSize())
-	f.pending.sort()
-	f.writePosition(batch)
-	f.pending.write(f.sh, batch)
+	batch := db.NewBatchWithSize(p.batchSize())
+	p.sort()
+	writePosition(f.sh, batch, l)
+	p.write(f.sh, batch)
 	return batch, nil
 }
 
 // write hands the batch to Pebble, if the data that it continues are still there.
-func (f *Fold) write(batch *pebble.Batch) error {
+func (f *Fold) write(batch *pebble.Batch, next domain.Offset) error {
 	db, release, err := f.sh.store.use(f.sh.epoch)
 	if err != nil {
 		return errors.Join(err, batch.Close())
@@ -101,7 +156,7 @@ func (f *Fold) write(batch *pebble.Batch) error {
 	if err := db.apply(batch); err != nil {
 		return fmt.Errorf("commit shard %d: %w", f.sh.id, err)
 	}
-	f.sh.state.committed(f.pos.Next)
+	f.sh.state.committed(next)
 	return nil
 }
 
@@ -110,10 +165,9 @@ var errFoldTooLarge = errors.New("a fold of more than 1 GiB was not committed")
 
 var errNotCommitted = errors.New("the guard neither committed nor refused")
 
-func (f *Fold) writePosition(batch *pebble.Batch) {
+func writePosition(sh *Shard, batch *pebble.Batch, l link) {
 	op := batch.MergeDeferred(shardKeyLen, linkLen)
-	appendShardKey(op.Key[:0], f.sh.id, tableChain)
-	l := link{Position: f.pos, from: f.base.Next}
+	appendShardKey(op.Key[:0], sh.id, tableChain)
 	l.append(op.Value[:0])
 	mustFinish(op)
 }
@@ -121,7 +175,7 @@ func (f *Fold) writePosition(batch *pebble.Batch) {
 // batchSize is an estimate of the bytes of the batch.
 func (p *pending) batchSize() int {
 	return len(p.text) + len(p.pages)*(pageKeyLen+12) + len(p.index)*8 + len(p.buckets)*(indexKeyLen+8) +
-		len(p.names)*(roomKeyLen+16) + len(p.touched)*(roomKeyLen+24) + 128
+		len(p.names)*(roomKeyLen+16) + len(p.states)*(roomKeyLen+24) + 128
 }
 
 // sort puts rows into the order of their keys: Pebble sorts a large batch too, but is slow at it.
@@ -133,7 +187,7 @@ func (p *pending) sort() {
 	slices.SortFunc(p.pages, func(a, b pendingPage) int {
 		return cmp.Or(bytes.Compare(a.room[:], b.room[:]), cmp.Compare(a.page, b.page))
 	})
-	slices.SortFunc(p.touched, func(a, b *cachedRoom) int { return bytes.Compare(a.id[:], b.id[:]) })
+	slices.SortFunc(p.states, func(a, b pendingState) int { return bytes.Compare(a.room[:], b.room[:]) })
 }
 
 // write puts everything into the batch. The rows of pages and buckets are put together in place, tables in
@@ -169,11 +223,12 @@ func (p *pending) write(sh *Shard, batch *pebble.Batch) {
 		}
 		mustFinish(op)
 	}
-	for _, r := range p.touched {
+	for i := range p.states {
+		s := &p.states[i]
 		var buf [4 * binary.MaxVarintLen64]byte
-		row := r.roomState.append(buf[:0])
+		row := s.append(buf[:0])
 		op := batch.SetDeferred(roomKeyLen, len(row))
-		appendRoomKey(op.Key[:0], sh.id, tableRoom, &r.id)
+		appendRoomKey(op.Key[:0], sh.id, tableRoom, &s.room)
 		copy(op.Value, row)
 		mustFinish(op)
 	}

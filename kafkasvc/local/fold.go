@@ -43,18 +43,20 @@ type Tally [verdicts]uint64
 // Fold applies the records of a shard's log in order and collects what they change; Commit writes it. It is the one
 // place where records become local data: loading, gap reading and the owner's own writes all go through it.
 //
-// It is used by one goroutine, and it is the only writer of its shard while it is in use. It keeps no more than
+// It is used by one goroutine (CommitBeside makes another), and it is the only writer of its shard while it is in use. It keeps no more than
 // Bytes, and a bounded number of rooms between commits.
 type Fold struct {
 	sh    *Shard
 	drops int      // of the shard when the fold began
-	base  Position // committed
+	base  Position // committed, or about to be
 	pos   Position // applied
 	last  []byte   // value of the last record applied, for Position.Hash
 	err   error
 	tally Tally
 
-	pending pending
+	pending *pending
+	spare   *pending   // for the time when pending is being committed
+	beside  chan error // of the commit that is under way
 	rooms   roomCache
 	scratch []byte
 }
@@ -65,7 +67,7 @@ func (sh *Shard) NewFold(from Position) *Fold {
 		from.origin = from.Next
 		from.Kinds = record.KnownKinds
 	}
-	f := &Fold{sh: sh, base: from, pos: from}
+	f := &Fold{sh: sh, base: from, pos: from, pending: &pending{}}
 	f.pos.Kinds = min(from.Kinds, record.KnownKinds)
 	f.drops, _, _ = sh.state.get()
 	f.rooms.complete = from.Empty()
@@ -81,8 +83,8 @@ func (f *Fold) Position() Position {
 	return p
 }
 
-// Bytes is about how much memory the fold holds until the next Commit, which for a short time needs as much
-// again. Commit when it exceeds your share of the budget; much less than 16 MiB a commit loads slower.
+// Bytes is about how much memory the fold holds until the next commit, which for a short time needs as much
+// again, and twice as much beside. Commit when it exceeds your share of the budget.
 func (f *Fold) Bytes() int { return f.pending.bytes() }
 
 // Tally counts the verdicts since the fold began.
@@ -214,7 +216,7 @@ func (f *Fold) room(id *uuid.UUID) (r *cachedRoom, ok bool) {
 		f.err = fmt.Errorf("read a room of shard %d: %w", f.sh.id, err)
 		return nil, false
 	}
-	if f.rooms.full() && f.pending.empty() {
+	if f.rooms.full() && f.pending.empty() && f.beside == nil {
 		f.rooms.clear()
 	}
 	r = f.rooms.add(id)
@@ -226,6 +228,9 @@ func (f *Fold) room(id *uuid.UUID) (r *cachedRoom, ok bool) {
 func (f *Fold) has(r *cachedRoom, v *record.View, hash uint64) bool {
 	if f.pending.has(r, v, hash) {
 		return true
+	}
+	if f.Wait() != nil { // for what is neither pending nor stored yet
+		return false
 	}
 	db, release, err := f.sh.store.use(f.sh.epoch)
 	if err != nil {

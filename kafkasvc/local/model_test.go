@@ -138,6 +138,7 @@ func (m *machine) open() {
 
 // begin takes the store up where it stands.
 func (m *machine) begin() {
+	m.settle()
 	p, err := m.shard.Position()
 	if err != nil {
 		m.t.Fatal(err)
@@ -146,6 +147,13 @@ func (m *machine) begin() {
 		m.t.Fatalf("position %d of %d", p.Next, len(m.values))
 	}
 	m.fold = m.shard.NewFold(p)
+}
+
+// settle ends a commit that is under way beside. What became of it shows in the position.
+func (m *machine) settle() {
+	if m.fold != nil {
+		_ = m.fold.Wait()
+	}
 }
 
 func (m *machine) close() {
@@ -258,8 +266,27 @@ func (m *machine) Commit(t *rapid.T) {
 	}
 }
 
+func (m *machine) CommitBeside(t *rapid.T) {
+	if err := m.fold.CommitBeside(func(commit func() error) error { return commit() }); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (m *machine) Refuse(t *rapid.T) {
 	refused := fmt.Errorf("not the owner any more")
+	before, _ := m.shard.Position()
+	if rapid.Bool().Draw(t, "beside") && m.fold.Position().Next > before.Next {
+		if err := m.fold.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.fold.CommitBeside(func(func() error) error { return refused }); err != nil && err != refused {
+			t.Fatal(err)
+		}
+		var v record.View // what is folded meanwhile may hear of it, and is lost in any case
+		for off := m.fold.Position().Next; int(off) < len(m.values); off++ {
+			m.fold.Apply(off, m.values[off], &v)
+		}
+	}
 	if err := m.fold.Commit(func(func() error) error { return refused }); err != refused {
 		t.Fatal(err)
 	}
@@ -309,6 +336,9 @@ func (m *machine) modelAt(next domain.Offset) *model {
 
 // Check compares what is committed.
 func (m *machine) Check(t *rapid.T) {
+	if err := m.fold.Wait(); err != nil {
+		t.Fatal(err)
+	}
 	p, err := m.shard.Position()
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +412,7 @@ func TestFold_EqualsModel(t *testing.T) {
 		defer m.close()
 		t.Repeat(map[string]func(*rapid.T){
 			"messages": m.Messages, "void": m.Void, "strange": m.Strange, "misfit": m.Misfit, "apply": m.Apply,
-			"commit": m.Commit, "refuse": m.Refuse, "reopen": m.Reopen, "crash": m.Crash, "drop": m.Drop, "check": m.Check,
+			"commit": m.Commit, "commit beside": m.CommitBeside, "refuse": m.Refuse, "reopen": m.Reopen, "crash": m.Crash, "drop": m.Drop, "check": m.Check,
 		})
 		m.Check(t)
 	})

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"slices"
+
 	"github.com/google/uuid"
 
 	"github.com/chathome/chathome/domain"
@@ -16,6 +18,7 @@ type pending struct {
 	pages   []pendingPage
 	names   []pendingName
 	touched []*cachedRoom
+	states  []pendingState // of the rooms touched, as they were when this was sealed
 
 	index   []pendingIndex
 	heads   map[bucket]int32 // place in buckets
@@ -43,6 +46,11 @@ type pendingName struct {
 	created    domain.Millis
 }
 
+type pendingState struct {
+	room uuid.UUID
+	roomState
+}
+
 type pendingIndex struct {
 	serial domain.Serial
 	print  uint32
@@ -61,7 +69,7 @@ func (p *pending) empty() bool {
 
 func (p *pending) bytes() int {
 	return len(p.text) + 12*len(p.entries) + 48*len(p.pages) + 40*len(p.names) + 16*len(p.index) + 48*len(p.buckets) +
-		(8+64)*len(p.touched)
+		(8+56)*len(p.touched)
 }
 
 func (p *pending) touch(r *cachedRoom) {
@@ -151,12 +159,19 @@ func (p *pending) isMessage(r *cachedRoom, v *record.View, serial domain.Serial)
 // retained is how large the buffers may be that a fold keeps although it hardly used them.
 const retained = 1 << 20
 
-// clear forgets everything. Buffers stay, unless those of a loader have become a group commit's.
-func (p *pending) clear() {
+// seal takes down the state of the rooms touched, which may change again from now on.
+func (p *pending) seal() {
+	p.states = slices.Grow(p.states[:0], len(p.touched))
 	for _, r := range p.touched {
+		p.states = append(p.states, pendingState{r.id, r.roomState})
 		r.touched = false
 		r.page = none
 	}
+	p.touched = p.touched[:0]
+}
+
+// clear forgets everything that was sealed. Buffers stay, unless those of a loader have become a group commit's.
+func (p *pending) clear() {
 	if cap(p.text) > retained && len(p.text) < cap(p.text)/8 {
 		*p = pending{}
 		return
@@ -165,7 +180,7 @@ func (p *pending) clear() {
 	p.entries = p.entries[:0]
 	p.pages = p.pages[:0]
 	p.names = p.names[:0]
-	p.touched = p.touched[:0]
+	p.states = p.states[:0]
 	p.index = p.index[:0]
 	p.buckets = p.buckets[:0]
 	clear(p.heads)
