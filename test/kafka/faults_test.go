@@ -150,9 +150,7 @@ func TestFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pulsing, still := context.WithCancel(ctx)
-	defer still()
-	silent := b.pulses(pulsing)
+	endPulses := b.pulses(ctx)
 	time.Sleep(3 * time.Second)
 
 	type window struct{ from, to check.Time }
@@ -170,8 +168,7 @@ func TestFaults(t *testing.T) {
 			windows[f.name] = append(windows[f.name], w)
 		}
 	}
-	still()
-	silent()
+	endPulses()
 	crowd.Quiet(30 * time.Second)
 	sctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -224,10 +221,14 @@ const (
 	impatient = time.Second
 )
 
-func pulse(shard int) string { return fmt.Sprint("pulse of shard ", shard) }
+func pulse(shard int) string { return fmt.Sprint("pulse-", shard) }
 
-// pulses sends to a room of each shard until ctx ends, and returns when the last message of each is known to be stored.
-func (b *battle) pulses(ctx context.Context) (wait func()) {
+// pulses sends to a room of each shard until end is called, which returns when the last message of each is known to be
+// stored.
+func (b *battle) pulses(ctx context.Context) (end func()) {
+	const last = 30 * time.Second
+	ctx, give := context.WithCancel(ctx)
+	still := make(chan struct{})
 	var all sync.WaitGroup
 	for shard := range shards {
 		room := uuid.New()
@@ -236,20 +237,28 @@ func (b *battle) pulses(ctx context.Context) (wait func()) {
 		}
 		c := b.net.NewChatter(pulse(shard))
 		c.Attempt = impatient
-		if err := c.Create(b.t.Context(), room, pulse(shard)); err != nil {
-			b.t.Fatal(err)
-		}
+		b.must(c.Create(ctx, room, pulse(shard)))
 		all.Go(func() {
 			defer c.Close()
-			for n := 0; ctx.Err() == nil; n++ {
-				if _, err := c.Send(b.t.Context(), room, fmt.Sprint(n), "Are you there?"); err != nil {
-					b.t.Error(err)
+			for n := 0; ; n++ {
+				if _, err := c.Send(ctx, room, fmt.Sprint(n), "Are you there?"); err != nil {
+					b.t.Errorf("%s: message %d: %v", pulse(shard), n, err)
+					return
 				}
-				time.Sleep(40 * time.Millisecond)
+				select {
+				case <-time.After(40 * time.Millisecond):
+				case <-still:
+					return
+				}
 			}
 		})
 	}
-	return all.Wait
+	return func() {
+		close(still)
+		defer time.AfterFunc(last, give).Stop()
+		all.Wait()
+		give()
+	}
 }
 
 // longest is the longest time between two of the moments within a window.

@@ -3,13 +3,11 @@
 package kafka_test
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chathome/chathome/test/kafka"
 )
@@ -64,31 +62,4 @@ func TestTransfer_FromTheEmbeddedBrokerToKafkaAndOn(t *testing.T) {
 		}
 		served.end()
 	}
-}
-
-// Kafka's own tool shows no lag for an instance that is open and quiet.
-func TestLag_IsZeroForAnOpenInstance(t *testing.T) {
-	c := start(t, kafka.Config{Version: kafka.Versions()[len(kafka.Versions())-1], Properties: kafka.Quick()})
-	p := prefix()
-	serve(t, "--brokers="+strings.Join(c.Addrs(), ","), "--topic-prefix="+p).ready()
-	eventually(t, 60*time.Second, "no lag", func() error {
-		out, err := c.Tool(t.Context(), "kafka-consumer-groups.sh --bootstrap-server "+c.Addrs()[0]+" --describe --group "+p)
-		if err != nil {
-			return err
-		}
-		rows := 0
-		for _, line := range strings.Split(out, "\n") {
-			f := strings.Fields(line) // GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG …
-			if len(f) < 6 || f[0] != p {
-				continue
-			}
-			if rows++; f[3] != f[4] || f[5] != "0" {
-				return errors.New(line)
-			}
-		}
-		if rows != 2 {
-			return fmt.Errorf("%d rows:\n%s", rows, out)
-		}
-		return nil
-	})
 }
