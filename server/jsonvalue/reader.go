@@ -135,26 +135,37 @@ func (r *Reader) Object(member func(name []byte) error) error {
 }
 
 func (r *Reader) list() ([]any, error) {
-	if err := r.open('['); err != nil {
+	list := []any{}
+	err := r.elements(func() error {
+		v, err := r.Value()
+		list = append(list, v)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	list := []any{}
+	return list, nil
+}
+
+// elements reads a list and calls element, which reads it, for each of its values.
+func (r *Reader) elements(element func() error) error {
+	if err := r.open('['); err != nil {
+		return err
+	}
 	if r.Kind() == ']' {
-		return list, r.close()
+		return r.close()
 	}
 	for {
-		v, err := r.Value()
-		if err != nil {
-			return nil, err
+		if err := element(); err != nil {
+			return err
 		}
-		list = append(list, v)
 		switch r.Kind() {
 		case ',':
 			r.at++
 		case ']':
-			return list, r.close()
+			return r.close()
 		default:
-			return nil, r.fault()
+			return r.fault()
 		}
 	}
 }

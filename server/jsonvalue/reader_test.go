@@ -160,3 +160,26 @@ func BenchmarkReader(b *testing.B) {
 		}
 	})
 }
+
+func TestReader_RawIsTheTextOfAValue(t *testing.T) {
+	for _, want := range []string{`{"a":[1,{"b":"\""}],"c":null}`, `[]`, `[[],{}]`, `"x\u00e9"`, `-1.5e3`, `true`, `false`, `null`} {
+		r := NewReader([]byte(" \n" + want + " ,"))
+		got, err := r.Raw()
+		if err != nil || string(got) != want || r.Kind() != ',' {
+			t.Errorf("%s: %s, %v, and then %q", want, got, err, r.Kind())
+		}
+	}
+}
+
+// Whatever Value refuses is refused, at the same byte.
+func TestReader_RawIsAsStrictAsValue(t *testing.T) {
+	for _, text := range []string{``, `?`, `{"a":1,}`, `{"a" 1}`, `{"a`, `[1 2]`, `[1,]`, `tru`, `1.`, `01x`, `"\x"`, "\"\n\"", `{"a":[tRue]}`,
+		strings.Repeat("[", MaxDepth+1), strings.Repeat(`{"a":`, MaxDepth) + `[]`} {
+		r, s := NewReader([]byte(text)), NewReader([]byte(text))
+		_, got := r.Raw()
+		_, want := s.Value()
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}

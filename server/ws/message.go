@@ -1,7 +1,6 @@
 package ws
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/chathome/chathome/graph"
+	"github.com/chathome/chathome/server/jsonvalue"
 )
 
 // Types of messages (graphql-transport-ws, PROTOCOL.md of graphql-ws).
@@ -38,30 +38,39 @@ type message struct {
 var errInvalid = errors.New("invalid message")
 
 // parse takes one text message apart as strictly as graphql-ws does, and says no to anything else: the
-// connection is closed with 4400 then. So it is for text that Go's decoder would have to change.
+// connection is closed with 4400 then. So it is for text that Go's decoder would have to change. payload is a part
+// of b, all else is copied.
 func parse(b []byte) (message, error) {
 	if err := graph.CheckJSONText(b); err != nil {
 		return message{}, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	// A map, because encoding/json matches a struct's names in any letter case.
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(b, &fields); err != nil || fields == nil {
-		return message{}, errInvalid
-	}
+	var kind, id, payload, other json.RawMessage
+	in := jsonvalue.NewReader(b)
+	err := fields(&in, func(name []byte) *json.RawMessage {
+		switch string(name) {
+		case "type":
+			return &kind
+		case "id":
+			return &id
+		case "payload":
+			return &payload
+		}
+		return &other
+	})
 	var m message
-	if !stringField(fields, "type", &m.kind, false) {
+	if err != nil || !in.End() || !stringField(kind, &m.kind, false) {
 		return message{}, errInvalid
 	}
 	ok := false
 	switch m.kind {
 	case typeInit, typePing, typePong:
-		m.payload, ok = objectField(fields, "payload")
+		m.payload, ok = objectField(payload)
 	case typeComplete:
-		ok = idField(fields, &m.id)
+		ok = idField(id, &m.id)
 	case typeSubscribe:
-		payload, isObject := objectField(fields, "payload")
-		if idField(fields, &m.id) && isObject && payload != nil {
-			m.params, ok = parseParams(payload)
+		params, isObject := objectField(payload)
+		if idField(id, &m.id) && isObject && params != nil {
+			m.params, ok = parseParams(params)
 		}
 	}
 	if !ok {
@@ -70,53 +79,75 @@ func parse(b []byte) (message, error) {
 	return m, nil
 }
 
+// fields reads an object: the value of each name goes where into says. Names are told apart by case; of one that
+// stands there twice, the last counts.
+func fields(in *jsonvalue.Reader, into func(name []byte) *json.RawMessage) error {
+	return in.Object(func(name []byte) (err error) {
+		to := into(name)
+		*to, err = in.Raw()
+		return err
+	})
+}
+
 func parseParams(payload json.RawMessage) (*graphql.RawParams, bool) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(payload, &fields) != nil {
-		return nil, false
-	}
+	var query, operation, variables, extensions, other json.RawMessage
+	in := jsonvalue.NewReader(payload)
+	err := fields(&in, func(name []byte) *json.RawMessage {
+		switch string(name) {
+		case "query":
+			return &query
+		case "operationName":
+			return &operation
+		case "variables":
+			return &variables
+		case "extensions":
+			return &extensions
+		}
+		return &other
+	})
 	var p graphql.RawParams
-	variables, ok1 := objectField(fields, "variables")
-	extensions, ok2 := objectField(fields, "extensions")
-	ok := ok1 && ok2 &&
-		stringField(fields, "query", &p.Query, false) &&
-		stringField(fields, "operationName", &p.OperationName, true) &&
-		decodeObject(variables, &p.Variables) &&
-		decodeObject(extensions, &p.Extensions)
+	ok := err == nil &&
+		stringField(query, &p.Query, false) &&
+		stringField(operation, &p.OperationName, true) &&
+		mapField(variables, &p.Variables) &&
+		mapField(extensions, &p.Extensions)
 	return &p, ok
 }
 
-// decodeObject keeps numbers as they were written.
-func decodeObject(raw json.RawMessage, into *map[string]any) bool {
-	if raw == nil {
-		return true
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	return d.Decode(into) == nil
-}
-
 // idField: a string that is not empty.
-func idField(fields map[string]json.RawMessage, id *string) bool {
-	return stringField(fields, "id", id, false) && *id != "" && len(*id) <= maxID
+func idField(raw json.RawMessage, id *string) bool {
+	return stringField(raw, id, false) && *id != "" && len(*id) <= maxID
 }
 
 // stringField: a string; optional: or null or missing.
-func stringField(fields map[string]json.RawMessage, name string, into *string, optional bool) bool {
-	raw := fields[name]
+func stringField(raw json.RawMessage, into *string, optional bool) bool {
 	if raw == nil || raw[0] == 'n' {
 		return optional
 	}
-	return raw[0] == '"' && json.Unmarshal(raw, into) == nil
+	in := jsonvalue.NewReader(raw)
+	var err error
+	*into, err = in.String()
+	return err == nil
 }
 
 // objectField: an object; nil for null and missing.
-func objectField(fields map[string]json.RawMessage, name string) (json.RawMessage, bool) {
-	raw := fields[name]
+func objectField(raw json.RawMessage) (json.RawMessage, bool) {
 	if raw == nil || raw[0] == 'n' {
 		return nil, true
 	}
 	return raw, raw[0] == '{'
+}
+
+// mapField is objectField's, with numbers as they were written.
+func mapField(raw json.RawMessage, into *map[string]any) bool {
+	raw, ok := objectField(raw)
+	if !ok || raw == nil {
+		return ok
+	}
+	in := jsonvalue.NewReader(raw)
+	var err error
+	*into, err = in.Map()
+	return err == nil
 }
 
 // reply is what the server sends besides next.

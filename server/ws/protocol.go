@@ -1,6 +1,7 @@
 package ws
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -20,7 +21,7 @@ func (c *conn) init(m message) {
 	}
 	c.inited = true
 	c.stopTimer(0)
-	viewer, expiry, err := c.authenticate(c.header, m.payload)
+	viewer, expiry, err := c.authenticate(c.header, bytes.Clone(m.payload))
 	c.header = nil
 	switch {
 	case err != nil:
