@@ -22,6 +22,9 @@ type operation struct {
 	gone   atomic.Bool // completed by either side: no event may follow
 	query  bool        // a query or a mutation: a shutdown waits for it. Under conn.mu
 
+	single bool   // a query or a mutation, whose one answer is followed by complete. Set by run
+	answer []byte // of one: the frame that waits for complete
+
 	// parts is how many of two things are still to happen before it stops to count as one of the
 	// connection's operations: run returns, and the last message to the client is out. Else a client that
 	// never reads could begin and abandon any number of them.
@@ -56,6 +59,7 @@ func (o *operation) run(params *graphql.RawParams) {
 	if op.Operation.Operation != ast.Subscription && !o.c.beginQuery(o) {
 		return // the connection is closing: nothing is begun any more
 	}
+	o.single = op.Operation.Operation != ast.Subscription
 	o.sub.Run(fanout.Request{Exec: exec, Operation: op, Viewer: o.c.viewer, Sink: o})
 }
 
@@ -100,12 +104,46 @@ func (o *operation) TrySend(f *fanout.Frame, done func(error)) (pending bool, er
 	return o.c.wire.trySend(f, &o.gone, done)
 }
 
-// Send implements fanout.Sink.
-func (o *operation) Send(f *fanout.Frame) error { return o.c.wire.send(f.Bytes, &o.gone) }
+// Send implements fanout.Sink. The answer to a query or a mutation waits for complete, which follows at once: one write
+// for both, and one packet. A large one is not worth a copy.
+func (o *operation) Send(f *fanout.Frame) error {
+	if o.single && o.answer == nil && len(f.Bytes) <= maxKeptAnswer {
+		o.answer = append(make([]byte, 0, len(f.Bytes)+len(o.prefix)+64), f.Bytes...)
+		return nil
+	}
+	if err := o.sendAnswer(); err != nil {
+		return err
+	}
+	return o.c.wire.send(f.Bytes, &o.gone)
+}
+
+const maxKeptAnswer = 16 << 10
+
+// sendAnswer sends an answer that something else than complete follows.
+func (o *operation) sendAnswer() error {
+	if o.answer == nil {
+		return nil
+	}
+	answer := o.answer
+	o.answer, o.single = nil, false
+	return o.c.wire.send(answer, &o.gone)
+}
 
 // Complete implements fanout.Sink. The id is free before the client can know it.
 func (o *operation) Complete() {
-	o.finish(reply{ID: o.id, Type: typeComplete})
+	last := reply{ID: o.id, Type: typeComplete}
+	if o.answer == nil {
+		o.finish(last)
+		return
+	}
+	// Send would have waited here too, on this goroutine of the operation's own.
+	taken, err := o.c.wire.sendLast(append(o.answer, last.frame()...), func() bool { return o.c.take(o) })
+	if err != nil {
+		o.c.cut(endUnknown)
+	}
+	if taken {
+		o.stop()
+	}
 }
 
 // Fail implements fanout.Sink.

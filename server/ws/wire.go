@@ -51,6 +51,21 @@ func (w *wire) send(frame []byte, gone *atomic.Bool) error {
 	return w.Wait(frame)
 }
 
+// sendLast writes the last frames of an operation, unless take says that it has ended. take is called as late as
+// possible, with the lock held: what another operation with the same id writes comes behind. It may lock conn.mu, under
+// which nobody takes this lock.
+func (w *wire) sendLast(frames []byte, take func() bool) (taken bool, err error) {
+	w.Lock()
+	defer w.Unlock()
+	if !take() {
+		return false, nil
+	}
+	if w.closed.Load() {
+		return true, net.ErrClosed
+	}
+	return true, w.Wait(frames)
+}
+
 // isClose says whether frame is a close frame. Only whole frames come here.
 func isClose(frame []byte) bool { return len(frame) > 0 && frame[0]&0x0f == opClose }
 
