@@ -2,8 +2,11 @@ package fanout
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/graph/stream"
@@ -43,6 +46,9 @@ func (h *Hub) NewSubscription(ctx context.Context, sink Sink) *Subscription {
 // Run executes the operation. A query or a mutation is over when it returns; a subscription goes on by
 // itself, until it ends or Stop is called. Either way the sink is told how it ended, unless Stop came first.
 func (s *Subscription) Run(r Request) {
+	if r.Operation.Operation.Operation == ast.Subscription {
+		runtime.Gosched() // who begins to follow comes after those who do
+	}
 	ctx, st := stream.Share(s.ctx)
 	if !s.dispatch(ctx, r) {
 		return

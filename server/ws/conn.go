@@ -104,7 +104,7 @@ func (c *conn) run(ws *websocket.Conn, w *wire, refusal *closing) {
 func (c *conn) readMessage(kind websocket.MessageType, r io.Reader) error {
 	buf := c.t.texts.Get().(*[]byte)
 	defer func() {
-		if cap(*buf) <= maxKeptText {
+		if cap(*buf) <= 2*c.t.cfg.MaxMessage { // not one that grew for a message far over the limit
 			*buf = (*buf)[:0]
 			c.t.texts.Put(buf)
 		}
@@ -133,9 +133,6 @@ func (c *conn) readMessage(kind websocket.MessageType, r io.Reader) error {
 	<-done
 	return nil
 }
-
-// maxKeptText bounds the buffers for messages that are kept.
-const maxKeptText = 16 << 10
 
 // readAll is io.ReadAll into b. The limit is the WebSocket's.
 func readAll(b []byte, r io.Reader) ([]byte, error) {
