@@ -56,7 +56,7 @@ type Config struct {
 
 // defaultLoadBudget is where a cold shard loads fastest (BenchmarkLoad): larger commits fall out of the caches, smaller ones
 // merge more often. It also keeps an instance that loads all its shards small.
-const defaultLoadBudget = 36 << 20
+const defaultLoadBudget = 18 << 20
 
 // Names of the topics of a home.
 func messagesTopic(prefix string) string  { return prefix + ".messages" }

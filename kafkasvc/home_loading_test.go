@@ -110,6 +110,9 @@ func TestHome_DeletedBetweenBoundsAndFetch(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.ready()
+		if n := b.Stats().Tenures; n != 4 {
+			t.Errorf("%d takeovers for 4 shards: loading did not look at the bounds again", n)
+		}
 		if h := b.history(info); len(h) != 10 || h[0].Serial != 11 || h[9].Serial != 20 {
 			t.Errorf("%d messages: %s", len(h), texts(h))
 		}
