@@ -34,7 +34,7 @@ type doors struct {
 	authenticate  auth.Authenticate // nil: auth.Everybody
 	proxies       peers.Proxies
 	followers     *peers.Limiter // of sockets and event streams together; nil: any number
-	operations    *peers.Limiter // on sockets; nil: any number
+	operations    *peers.Limiter // on sockets and event streams; nil: any number
 	introspection bool
 	sockets       ws.Observer     // may be nil
 	events        fanout.Observer // may be nil
@@ -60,7 +60,7 @@ func mount(schema graphql.ExecutableSchema, d doors) (*waysIn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare sockets: %w", err)
 	}
-	streams := sse.New(sse.Config{Hub: hub, Proxies: d.proxies, Limiter: d.followers})
+	streams := sse.New(sse.Config{Hub: hub, Proxies: d.proxies, Limiter: d.followers, Operations: d.operations})
 	present := api.NewErrorPresenter(d.log)
 	handler, err := graphqlhttp.New(graphqlhttp.Config{
 		Schema:        schema,

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"maps"
 
@@ -39,7 +40,8 @@ func groupKey(op *graphql.OperationContext, viewer string, classify func(*ast.Fi
 		viewer = ""
 	}
 	b, err := json.Marshal([]any{op.RawQuery, op.OperationName, vars, viewer, w.perViewer})
-	return string(b), err == nil
+	sum := sha256.Sum256(b) // a document may be large, and each operation keeps its key
+	return string(sum[:]), err == nil
 }
 
 // walker looks at a whole operation, fragments once, whatever the values of @include and @skip are.

@@ -20,22 +20,25 @@ func NewLimiter(total, each int) *Limiter {
 	return &Limiter{total: total, each: each, byKey: map[netip.Prefix]int{}}
 }
 
-// Acquire takes one for a, which may be invalid: then only the bound for all holds. release gives it back and may be called more than once. ok is false where a bound
-// is reached; nothing is taken then.
-func (l *Limiter) Acquire(a netip.Addr) (release func(), ok bool) {
+// Acquire takes one for a, which may be invalid: then only the bound for all holds. release gives it back and may be
+// called more than once. ok is false where a bound is reached; nothing is taken then.
+func (l *Limiter) Acquire(a netip.Addr) (release func(), ok bool) { return l.AcquireN(a, 1) }
+
+// AcquireN takes n at once, or nothing.
+func (l *Limiter) AcquireN(a netip.Addr, n int) (release func(), ok bool) {
 	k := key(a)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.total > 0 && l.held >= l.total || l.each > 0 && a.IsValid() && l.byKey[k] >= l.each {
+	if l.total > 0 && l.held+n > l.total || l.each > 0 && a.IsValid() && l.byKey[k]+n > l.each {
 		return nil, false
 	}
-	l.held++
-	l.byKey[k]++
+	l.held += n
+	l.byKey[k] += n
 	return sync.OnceFunc(func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.held--
-		if l.byKey[k]--; l.byKey[k] == 0 {
+		l.held -= n
+		if l.byKey[k] -= n; l.byKey[k] == 0 {
 			delete(l.byKey, k)
 		}
 	}), true

@@ -67,4 +67,17 @@ func TestLimiter_BoundsHold(t *testing.T) {
 	if l.Held() != 3 {
 		t.Errorf("%d held", l.Held())
 	}
+	many := NewLimiter(10, 4)
+	release, ok := many.AcquireN(c, 3)
+	if !ok {
+		t.Error("three of four were refused")
+	}
+	if _, ok := many.AcquireN(c, 2); ok || many.Held() != 3 {
+		t.Errorf("five of four: %v, %d held", ok, many.Held())
+	}
+	release()
+	release()
+	if many.Held() != 0 {
+		t.Errorf("%d held after all were given back", many.Held())
+	}
 }

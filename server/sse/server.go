@@ -29,6 +29,9 @@ type Config struct {
 	Proxies peers.Proxies
 	// Limiter bounds streams; it may be the one for WebSockets. nil: MaxStreams and MaxPerAddress make one.
 	Limiter *peers.Limiter
+	// Operations bounds what the streams' operations count, by fanout.Weight; it may be the one for WebSockets. nil: it
+	// does not.
+	Operations *peers.Limiter
 
 	MaxStreams    int // default 16,384
 	MaxPerAddress int // default 4,096: a whole company may stand behind one address
@@ -55,6 +58,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Limiter == nil {
 		c.Limiter = peers.NewLimiter(c.MaxStreams, c.MaxPerAddress)
+	}
+	if c.Operations == nil {
+		c.Operations = peers.NewLimiter(0, 0)
 	}
 	return c
 }
@@ -129,7 +135,7 @@ type Request struct {
 
 // Serve executes an operation and streams its results. It may return before the stream ends.
 func (s *Server) Serve(w http.ResponseWriter, r *http.Request, q Request) {
-	release, ok := s.admit(r)
+	release, ok := s.admit(r, fanout.Weight(q.Operation))
 	if !ok {
 		overloaded(w)
 		return
@@ -192,18 +198,25 @@ func overloaded(w http.ResponseWriter) {
 }
 
 // admit takes a place, which leave gives back. false when there are too many, or the server is stopping.
-func (s *Server) admit(r *http.Request) (release func(), ok bool) {
+func (s *Server) admit(r *http.Request, weight int) (release func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing {
 		return nil, false
 	}
-	release, ok = s.cfg.Limiter.Acquire(s.cfg.Proxies.Client(r))
-	if ok {
-		s.open++
-		s.ended.Add(1)
+	from := s.cfg.Proxies.Client(r)
+	stream, ok := s.cfg.Limiter.Acquire(from)
+	if !ok {
+		return nil, false
 	}
-	return release, ok
+	operation, ok := s.cfg.Operations.AcquireN(from, weight)
+	if !ok {
+		stream()
+		return nil, false
+	}
+	s.open++
+	s.ended.Add(1)
+	return func() { stream(); operation() }, true
 }
 
 // enter lets Shutdown and the expiry find a stream that has its wire.

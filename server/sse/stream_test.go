@@ -507,7 +507,7 @@ func TestStream_EndsWhenTheProofExpires(t *testing.T) {
 
 func TestServer_AdmitsNoMoreThanItMay(t *testing.T) {
 	each(t, func(t *testing.T, protocol string) {
-		for _, cfg := range []sse.Config{{MaxStreams: 2}, {MaxPerAddress: 2}, {Limiter: peers.NewLimiter(2, 0)}} {
+		for _, cfg := range []sse.Config{{MaxStreams: 2}, {MaxPerAddress: 2}, {Limiter: peers.NewLimiter(2, 0)}, {Operations: peers.NewLimiter(2*(1+len(follow)/256), 0)}} {
 			admitsTwo(t, protocol, cfg)
 		}
 	})

@@ -26,8 +26,8 @@ type Config struct {
 	// Limiter bounds connections. nil: MaxConnections and MaxPerAddress make one.
 	Limiter *peers.Limiter
 
-	// Operations bounds those of all connections, altogether and of one address; nil: it does not. An operation
-	// over it is refused, and its connection stays.
+	// Operations bounds those of all connections, altogether and of one address; nil: it does not. They count by
+	// fanout.Weight. An operation over it is refused, and its connection stays.
 	Operations *peers.Limiter
 
 	MaxConnections int // default 16,384

@@ -306,6 +306,26 @@ func TestLimits_OperationsOfOneAddress(t *testing.T) {
 	eventually(t, "all places came back", func() bool { return s.transport.cfg.Operations.Held() == 0 })
 }
 
+// An operation keeps its document: a large one counts for as many as it is worth, until it ends.
+func TestLimits_LargeDocumentsCountMore(t *testing.T) {
+	s := newTestServer(t, tcp(t), Config{Operations: peers.NewLimiter(0, 8)})
+	c := s.ready()
+	large := func(id string) string {
+		return strings.Replace(subscribeMessage(id, s.room, ""), `"query":"`, `"query":"#`+strings.Repeat("x", 1000)+`\n`, 1)
+	}
+	c.send(large("1"))
+	c.event("1")
+	if n := s.transport.cfg.Operations.Held(); n < 5 {
+		t.Errorf("it counts as %d", n)
+	}
+	c.send(large("2"))
+	c.want(`{"id":"2","type":"error","payload":[{"message":"Too many operations at once. Nothing was executed. Try again in 1000 ms.","extensions":{"code":"OVERLOADED","retryAfterMs":1000}}]}`)
+	c.send(`{"id":"1","type":"complete"}`)
+	eventually(t, "all places came back", func() bool { return s.transport.cfg.Operations.Held() == 0 })
+	c.send(large("2"))
+	c.event("2")
+}
+
 func TestTLS_ServesAndCatchesUp(t *testing.T) {
 	l := tls.NewListener(tcp(t), &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}})
 	s := newTestServer(t, l, Config{WriteTimeout: 2 * time.Second})

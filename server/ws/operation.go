@@ -55,12 +55,29 @@ func (o *operation) run(params *graphql.RawParams) {
 		o.refuse(exec.DispatchError(graphql.WithOperationContext(ctx, op), errs).Errors)
 		return
 	}
+	if !o.weigh(fanout.Weight(op) - 1) {
+		o.refuse(overloaded())
+		return
+	}
 	o.c.t.cfg.Observer.Operation(string(op.Operation.Operation))
 	if op.Operation.Operation != ast.Subscription && !o.c.beginQuery(o) {
 		return // the connection is closing: nothing is begun any more
 	}
 	o.single = op.Operation.Operation != ast.Subscription
 	o.sub.Run(fanout.Request{Exec: exec, Operation: op, Viewer: o.c.viewer, Sink: o})
+}
+
+// weigh takes what the operation counts besides the one that it was let in for.
+func (o *operation) weigh(more int) bool {
+	if more == 0 {
+		return true
+	}
+	release, ok := o.c.t.cfg.Operations.AcquireN(o.c.from, more)
+	if ok {
+		one := o.release
+		o.release = func() { one(); release() }
+	}
+	return ok
 }
 
 // refuse answers an operation that cannot be executed. No complete follows.

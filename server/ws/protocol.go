@@ -54,10 +54,7 @@ func (c *conn) subscribe(m message) {
 	}
 	release, ok := c.t.cfg.Operations.Acquire(c.from)
 	if !ok {
-		c.send(errorReply(m.id, gqlerror.List{{
-			Message:    "Too many operations at once. Nothing was executed. Try again in 1000 ms.",
-			Extensions: map[string]any{"code": graph.CodeOverloaded, "retryAfterMs": 1000},
-		}}))
+		c.send(errorReply(m.id, overloaded()))
 		return
 	}
 	o := newOperation(c, m.id, release)
@@ -89,6 +86,13 @@ func (c *conn) subscribe(m message) {
 			o.run(m.params)
 		}()
 	}
+}
+
+func overloaded() gqlerror.List {
+	return gqlerror.List{{
+		Message:    "Too many operations at once. Nothing was executed. Try again in 1000 ms.",
+		Extensions: map[string]any{"code": graph.CodeOverloaded, "retryAfterMs": 1000},
+	}}
 }
 
 func (c *conn) find(id string) *operation {
