@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// standstill is how long, in real time, simulated time may stand still. Between two of its steps there is little to do,
-// so something spins.
-const standstill = 30 * time.Second
+// standstill is how many seconds of real time simulated time may stand still. Between two of its steps there is little to
+// do, so something spins. They are counted, not measured: a process that was stopped meanwhile has not stood still.
+const standstill = 30
 
 // watch looks from outside of the bubble whether simulated time goes on. Where it does not, nothing inside can say so:
 // it keeps what all goroutines do, and ends the process.
@@ -19,7 +19,7 @@ func watch(cfg Config, steps *atomic.Int64) (stop func()) {
 	over, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		last, since := steps.Load(), time.Now()
+		last, still := steps.Load(), 0
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
@@ -29,9 +29,9 @@ func watch(cfg Config, steps *atomic.Int64) (stop func()) {
 			case <-tick.C:
 			}
 			if n := steps.Load(); n != last {
-				last, since = n, time.Now()
-			} else if time.Since(since) > standstill {
-				panic(fmt.Sprintf("%v\nfirst violation at %v: time stands still: for %v of real time. All goroutines are in %s\nrun it again: %s",
+				last, still = n, 0
+			} else if still++; still > standstill {
+				panic(fmt.Sprintf("%v\nfirst violation at %v: time stands still: for %d s of real time. All goroutines are in %s\nrun it again: %s",
 					cfg, time.Duration(last)*step, standstill, dump(cfg), cfg.Rerun()))
 			}
 		}
