@@ -46,7 +46,7 @@ type loader struct {
 	misfits uint64 // records that count and do not fit those before them
 }
 
-// stale says why local data cannot be the start of loading; "" if they can (DESIGN section 7). What lies at
+// stale says why local data cannot be the start of loading; "" if they can. What lies at
 // their end in the log is compared later, when it is read.
 func stale(p local.Position, logStart, takeover domain.Offset) string {
 	switch {

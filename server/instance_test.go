@@ -493,7 +493,7 @@ func TestWaysIn_ForeignPagesAndOddRequestsChangeNothing(t *testing.T) {
 	}
 }
 
-// V-B6 through the whole program, in the 64 KiB that it reads: what is refused is answered in few words, and nothing is executed.
+// Attacks on documents through the whole program, in the 64 KiB that it reads: what is refused is answered in few words, and nothing is executed.
 func TestWaysIn_ExpensiveDocumentsAreRefusedCheaply(t *testing.T) {
 	r := start(t, nil)
 	refused := 0
