@@ -42,7 +42,8 @@ type instance struct {
 	stopping atomic.Bool     // makes it not ready
 }
 
-// Parts of the budget of a stop that are kept for its end.
+// Parts of the budget of a stop that are kept for its end. The store and the broker get what is left besides: after loading
+// much on a slow disk a store takes longer.
 const (
 	socketTime = 3 * time.Second // for last answers and events, and for peers to answer the close
 	storeTime  = time.Second     // for the local store to write what it has
@@ -104,13 +105,13 @@ func (i *instance) stop(leave context.CancelFunc, left <-chan struct{}) error {
 				return errLeft
 			}
 		}},
-		{name: "close streams and sockets", limit: socketTime, do: func(ctx context.Context) error {
+		{name: "close streams and sockets", sure: socketTime, limit: socketTime, do: func(ctx context.Context) error {
 			if err := i.http.Shutdown(ctx); err != nil {
 				i.log.Info("closed connections that did not end by themselves", "err", err)
 			}
 			return nil
 		}},
-		{name: "close the local store", limit: storeTime, do: func(context.Context) error {
+		{name: "close the local store", sure: storeTime, do: func(context.Context) error {
 			select {
 			case <-left:
 				return i.home.Close()
@@ -120,10 +121,10 @@ func (i *instance) stop(leave context.CancelFunc, left <-chan struct{}) error {
 		}},
 	}
 	if i.metrics != nil {
-		steps = append(steps, step{name: "end the last scrape", limit: scrapeTime, do: i.metrics.Shutdown})
+		steps = append(steps, step{name: "end the last scrape", sure: scrapeTime, limit: scrapeTime, do: i.metrics.Shutdown})
 	}
 	if i.broker != nil {
-		steps = append(steps, step{name: "close the embedded broker", limit: brokerTime, do: func(context.Context) error {
+		steps = append(steps, step{name: "close the embedded broker", sure: brokerTime, do: func(context.Context) error {
 			return i.broker()
 		}})
 	}

@@ -12,6 +12,7 @@ import (
 // step is one part of a stop. It must end soon after its context, with errLeft where something is left undone.
 type step struct {
 	name  string        // what is abandoned when it does not end, for the log
+	sure  time.Duration // earlier steps leave it so much time
 	limit time.Duration // longest time; 0: all that the later steps leave
 	do    func(ctx context.Context) error
 }
@@ -45,11 +46,11 @@ func stopInOrder(log *slog.Logger, budget time.Duration, steps []step) error {
 	return errors.Join(errs...)
 }
 
-// reserved is what the later steps are sure to get: their limit, but all together at most half the budget.
+// reserved is what the later steps are sure to get, but all together at most half the budget.
 func reserved(later []step, budget time.Duration) time.Duration {
 	sum := grace
 	for _, s := range later {
-		sum += s.limit
+		sum += s.sure
 	}
 	return min(sum, budget/2)
 }

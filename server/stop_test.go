@@ -22,6 +22,12 @@ func TestStopInOrder(t *testing.T) {
 			}
 		}
 	}
+	finishes := func(d time.Duration) func(context.Context) error { // whatever its context says
+		return func(context.Context) error {
+			time.Sleep(d)
+			return nil
+		}
+	}
 	fails := func(context.Context) error { return errors.New("broken") }
 	for _, tc := range []struct {
 		why   string
@@ -29,11 +35,12 @@ func TestStopInOrder(t *testing.T) {
 		took  time.Duration
 		want  string // of the error
 	}{
-		{"quick steps take no longer than they need", []step{{"a", 0, wait(time.Second)}, {"b", 0, wait(time.Second)}}, 2 * time.Second, ""},
-		{"a step ends with its own limit", []step{{"a", time.Second, wait(time.Hour)}, {"b", 0, wait(0)}}, time.Second, ""},
-		{"a long step leaves the later ones their time", []step{{"a", 0, wait(time.Hour)}, {"b", 2 * time.Second, wait(2 * time.Second)}}, 10*time.Second - grace, ""},
-		{"a step that hangs is named, and the next one runs", []step{{"a", 0, nil}, {"b", time.Second, fails}}, 9*time.Second - grace + grace, "b: broken\nabandoned after the shutdown timeout: a"},
-		{"all that hang are named, within the budget", []step{{"a", 0, nil}, {"b", time.Second, nil}, {"c", time.Second, nil}}, 10*time.Second + grace, "abandoned after the shutdown timeout: a, b, c"},
+		{"quick steps take no longer than they need", []step{{name: "a", do: wait(time.Second)}, {name: "b", do: wait(time.Second)}}, 2 * time.Second, ""},
+		{"a step ends with its own limit", []step{{name: "a", limit: time.Second, do: wait(time.Hour)}, {name: "b", do: wait(0)}}, time.Second, ""},
+		{"a long step leaves the later ones their time", []step{{name: "a", do: wait(time.Hour)}, {name: "b", sure: 2 * time.Second, do: wait(2 * time.Second)}}, 10*time.Second - grace, ""},
+		{"a step takes what is left, beyond what it was sure of", []step{{name: "a", do: wait(0)}, {name: "b", sure: time.Second, do: finishes(8 * time.Second)}, {name: "c", sure: time.Second, do: wait(0)}}, 8 * time.Second, ""},
+		{"a step that hangs is named, and the next one runs", []step{{name: "a"}, {name: "b", sure: time.Second, do: fails}}, 9*time.Second - grace + grace, "b: broken\nabandoned after the shutdown timeout: a"},
+		{"all that hang are named, within the budget", []step{{name: "a"}, {name: "b", sure: time.Second}, {name: "c", sure: time.Second}}, 10*time.Second + grace, "abandoned after the shutdown timeout: a, b, c"},
 	} {
 		t.Run(tc.why, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
