@@ -13,6 +13,7 @@ func defaultTurns() int { return max(runtime.GOMAXPROCS(0)/2, 1) }
 func (t turns) take(end <-chan struct{}) bool {
 	select {
 	case t <- struct{}{}:
+		runtime.Gosched() // who is handed a turn would run at once, and so would all the others after it
 		return true
 	case <-end:
 		return false
