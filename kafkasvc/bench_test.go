@@ -13,6 +13,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/feed"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 	"github.com/chathome/chathome/kafkasvc/local"
@@ -217,14 +218,14 @@ func BenchmarkSend(b *testing.B) {
 func BenchmarkWake(b *testing.B) {
 	for _, followers := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("followers=%d", followers), func(b *testing.B) {
-			f := newFeed(0, nil)
+			f := feed.New(0, nil)
 			wakes := 0
 			for range followers {
 				f.Watch(func() { wakes++ })
 			}
 			b.ReportAllocs()
 			for i := range b.N {
-				f.advance(domain.Serial(i))
+				f.Advance(domain.Serial(i))
 			}
 			if wakes != followers*b.N {
 				b.Errorf("%d wake-ups", wakes)

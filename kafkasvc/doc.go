@@ -22,6 +22,7 @@
 //	decide.go     new, stored before, or another text: pure
 //	settle.go     what the log's answer means: pure
 //	rooms.go      applied: the room's newest serial, and a wake-up for who follows it
+//	feed/         who follows a list is woken
 //
 // Lock order: gate.mu, then shard.mu, then queue.mu; none is held across I/O except shard.mu around the local
 // store's unsynced commit, which is what makes "only the current tenure commits" one critical section.

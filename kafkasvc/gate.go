@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/feed"
 )
 
 // Policy says when the gate opens after an assignment.
@@ -101,7 +102,7 @@ type gate struct {
 	policy  Policy
 	self    domain.Instance
 	owner   func(domain.ShardID) *domain.Owner // from the directory
-	changed *feed
+	changed *feed.Feed
 
 	refused [shardStates]atomic.Int64 // requests, by the state that they were told
 
@@ -111,7 +112,7 @@ type gate struct {
 }
 
 func newGate(policy Policy, self domain.Instance, owner func(domain.ShardID) *domain.Owner) *gate {
-	g := &gate{policy: policy, self: self, owner: owner, changed: newFeed(0, nil)}
+	g := &gate{policy: policy, self: self, owner: owner, changed: feed.New(0, nil)}
 	g.view.Store(&view{})
 	g.times.note(&view{}, time.Now())
 	return g
@@ -228,8 +229,7 @@ func (g *gate) lapsed(gen *generation) {
 
 // touch tells who follows the shards' states that they are to be looked at again.
 func (g *gate) touch() {
-	g.changed.tip.Add(1)
-	g.changed.notify()
+	g.changed.Step()
 }
 
 // Reason says why a part of this instance is not ready.

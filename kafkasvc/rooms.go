@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/feed"
 )
 
 // roomState is a room of an open shard in memory: what deciding needs, and the feed of those who follow it.
@@ -17,18 +18,18 @@ import (
 type roomState struct {
 	info domain.ChatRoomInfo
 	room domain.ChatRoom
-	feed atomic.Pointer[feed]
+	feed atomic.Pointer[feed.Feed]
 }
 
 // follow is the room's feed. One that has ended is of before a lapse of the lease: its end is for ever, so who
 // comes now gets another.
-func (s *roomState) follow(check func() error) *feed {
+func (s *roomState) follow(check func() error) *feed.Feed {
 	for {
 		f := s.feed.Load()
-		if !f.ended() {
+		if !f.Ended() {
 			return f
 		}
-		s.feed.CompareAndSwap(f, newFeed(f.Tip(), check))
+		s.feed.CompareAndSwap(f, feed.New(f.Tip(), check))
 	}
 }
 
@@ -95,7 +96,7 @@ func (rs *rooms) held(id uuid.UUID) *roomState {
 // add needs mu.
 func (rs *rooms) add(room domain.ChatRoom) *roomState {
 	s := &roomState{info: room.Info, room: room}
-	s.feed.Store(newFeed(room.Last, rs.check))
+	s.feed.Store(feed.New(room.Last, rs.check))
 	id := room.Info.ID
 	rs.states[id] = weak.Make(s)
 	rs.recent.Add(id, s)
@@ -121,7 +122,7 @@ func (rs *rooms) forget(id uuid.UUID) {
 // once. touched holds, by room, its state after the commit.
 func (rs *rooms) apply(touched map[uuid.UUID]domain.ChatRoom) {
 	type advance struct {
-		f   *feed
+		f   *feed.Feed
 		tip domain.Serial
 	}
 	advances := make([]advance, 0, len(touched))
@@ -137,7 +138,7 @@ func (rs *rooms) apply(touched map[uuid.UUID]domain.ChatRoom) {
 	}
 	rs.mu.Unlock()
 	for _, a := range advances {
-		a.f.advance(a.tip)
+		a.f.Advance(a.tip)
 	}
 }
 
@@ -145,16 +146,16 @@ func (rs *rooms) apply(touched map[uuid.UUID]domain.ChatRoom) {
 // its check to say.
 func (rs *rooms) endFeeds(err error) {
 	rs.mu.Lock()
-	var feeds []*feed
+	var feeds []*feed.Feed
 	for _, p := range rs.states {
 		if s := p.Value(); s != nil {
 			old := s.feed.Load()
-			s.feed.Store(newFeed(old.Tip(), rs.check))
+			s.feed.Store(feed.New(old.Tip(), rs.check))
 			feeds = append(feeds, old)
 		}
 	}
 	rs.mu.Unlock()
 	for _, f := range feeds {
-		f.end(err)
+		f.End(err)
 	}
 }

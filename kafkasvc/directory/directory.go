@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/feed"
 )
 
 var errStopped = errors.New("directory: stopped")
@@ -35,7 +36,7 @@ type Directory struct {
 	mu      sync.Mutex // never held across I/O or a callback
 	pos     Position   // committed
 	owners  map[domain.ShardID]OwnerEntry
-	feed    *feed
+	feed    *feed.Feed
 	epoch   uint64             // counts views: one more whenever the view was dropped
 	whole   bool               // the view has reached an end of the topic since it was dropped
 	broken  error              // why the view has to be dropped; nil: it has not
@@ -73,7 +74,7 @@ func New(cfg Config) (*Directory, error) {
 		pos:     pos,
 		owners:  ownerMap(owners),
 		whole:   pos.Life != Life{},
-		feed:    newFeed(pos.Rooms),
+		feed:    feed.New(pos.Rooms, nil),
 		why:     errors.New("starting"),
 		news:    make(chan struct{}),
 	}

@@ -11,5 +11,5 @@
 //	fold.go      records -> changes                 round.go     "read to the present end", shared
 //	store.go     where the view is kept             announce.go  rooms and owners into the log
 //	list.go      domain.Directory                   owner.go     who owns a shard
-//	feed.go      the list as a stream               check.go     looks from time to time
+//	check.go     looks from time to time
 package directory

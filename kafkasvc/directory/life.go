@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/feed"
 )
 
 // establish finds the life that the topic is in: the first Home in it. Where the topic is missing or empty it
@@ -166,7 +167,7 @@ func (d *Directory) endFeed(err error) {
 	d.mu.Lock()
 	f := d.feed
 	d.mu.Unlock()
-	f.end(err)
+	f.End(err)
 }
 
 // noteLoss notes that the store has lost the view of that epoch, and returns err. The tail reads the topic again.
@@ -199,7 +200,7 @@ func (d *Directory) restart(pos Position) error {
 		d.epoch++
 		d.whole, d.broken = false, nil
 		if d.feed.Err() != nil {
-			d.feed = newFeed(0)
+			d.feed = feed.New(0, nil)
 		}
 	})
 	for _, s := range gone {

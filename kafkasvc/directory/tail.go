@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/kafkasvc/feed"
 )
 
 // errDamaged: the topic does not hold what was read from it before.
@@ -153,7 +154,7 @@ func (d *Directory) commit(f *fold) error {
 		return fmt.Errorf("write the local directory: %w", err)
 	}
 	d.stats.fold(f)
-	var list *feed
+	var list *feed.Feed
 	d.update(func() {
 		d.pos = c.Position
 		for _, e := range c.Owners {
@@ -161,7 +162,7 @@ func (d *Directory) commit(f *fold) error {
 		}
 		list = d.feed
 	})
-	list.advance(c.Position.Rooms)
+	list.Advance(c.Position.Rooms)
 	for _, e := range c.Owners {
 		d.cfg.Hooks.OwnerChanged(e.Shard)
 	}
