@@ -183,6 +183,13 @@ func TestCheck_NamesEveryFaultAtOnce(t *testing.T) {
 			if f.Fix == "" || f.Why == "" {
 				t.Errorf("%s: no fix or no reason", key)
 			}
+			if f.Setting == "replication factor" {
+				plan, tool, _ := strings.Cut(f.Fix, "; ")
+				if !strings.HasPrefix(plan, `echo '{"version":1,"partitions":[{"topic":"bad","partition":0,"replicas":[`) || !strings.HasSuffix(plan, "}' > bad.json") ||
+					!strings.HasPrefix(tool, "kafka-reassign-partitions.sh --bootstrap-server localhost:909") || !strings.HasSuffix(tool, " --reassignment-json-file bad.json --execute") {
+					t.Errorf("fix is %q", f.Fix)
+				}
+			}
 			if strings.Contains(f.Setting, ".") && f.Topic != "" {
 				line := "--alter --entity-type topics --entity-name bad --add-config " + f.Setting + "=" + f.Want
 				if !strings.HasPrefix(f.Fix, "kafka-configs.sh --bootstrap-server localhost:909") || !strings.HasSuffix(f.Fix, line) {
