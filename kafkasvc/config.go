@@ -54,8 +54,7 @@ type Config struct {
 	StoreFS vfs.FS // of the local store; nil: the operating system's. Tests fill it up and damage it
 }
 
-// defaultLoadBudget is where a cold shard loads fastest (BenchmarkLoad): larger commits fall out of the caches, smaller ones
-// merge more often. It also keeps an instance that loads all its shards small.
+// defaultLoadBudget is what all shards that load may hold together. One alone uses less (commitBytes).
 const defaultLoadBudget = 18 << 20
 
 // Names of the topics of a home.

@@ -25,12 +25,18 @@ type budget struct {
 	active atomic.Int64
 }
 
-const minShare = 1 << 20
+const (
+	minShare    = 1 << 20
+	commitBytes = 4 << 20 // larger ones do not load faster: Pebble puts them together in its memtable
+)
 
 func (b *budget) join() (leave func()) {
 	b.active.Add(1)
 	return func() { b.active.Add(-1) }
 }
+
+// commit is how much is committed at once. Beside it lie as much that is being committed, and its batch.
+func (b *budget) commit() int { return min(b.share()*2/3, commitBytes) }
 
 func (b *budget) share() int { return max(minShare, b.bytes/int(max(1, b.active.Load()))) }
 
@@ -68,6 +74,7 @@ func stale(p local.Position, logStart, takeover domain.Offset) string {
 // with the takeover applied, or with an error: of ctx, errHole, errStore, errCut, errNotCurrent.
 func (l *loader) load(ctx context.Context, takeover domain.Offset) (*local.Fold, error) {
 	defer l.budget.join()()
+	defer l.tenure.shard.store().Loading()()
 	r := l.tenure.shard.log.Reader()
 	defer r.Close()
 	for attempt := 0; ; attempt++ {
@@ -184,10 +191,10 @@ const (
 	chunkRecords  = 4096
 	minChunks     = 2
 	maxChunks     = 16 // the folding goroutine goes on while the broker makes the next answer
-	chunksOfShare = 8  // what they may hold: so many a share of the budget
+	chunksOfShare = 4  // what they may hold: a part of the share of the budget
 )
 
-// chunksAhead is how many chunks may be under way where a shard's share is so many bytes.
+// chunksAhead is how many chunks may be made where a shard's share is so many bytes.
 func chunksAhead(share int) int {
 	return min(max(share/chunksOfShare/chunkBytes, minChunks), maxChunks)
 }
@@ -195,11 +202,7 @@ func chunksAhead(share int) int {
 // stream reads up to the takeover and folds, on two goroutines.
 func (l *loader) stream(ctx context.Context, r reader, f *local.Fold, takeover domain.Offset) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	n := chunksAhead(l.budget.share())
-	full, empty := make(chan *chunk, n), make(chan *chunk, n)
-	for range n {
-		empty <- &chunk{}
-	}
+	full, empty := make(chan *chunk, maxChunks), make(chan *chunk, maxChunks)
 	done := make(chan error, 1)
 	go func() {
 		err := l.read(ctx, r, f.Position().Next, takeover, full, empty)
@@ -219,7 +222,12 @@ func (l *loader) stream(ctx context.Context, r reader, f *local.Fold, takeover d
 // read fills chunks with the records [from, takeover].
 func (l *loader) read(ctx context.Context, r reader, from, takeover domain.Offset, full chan<- *chunk, empty <-chan *chunk) error {
 	next, hole := from, domain.Offset(-1)
+	made := 0
 	take := func() *chunk {
+		if len(empty) == 0 && made < chunksAhead(l.budget.share()) {
+			made++
+			return &chunk{first: next}
+		}
 		select {
 		case c := <-empty:
 			c.first, c.values, c.ends = next, c.values[:0], c.ends[:0]
@@ -307,7 +315,7 @@ func (l *loader) fold(f *local.Fold, full <-chan *chunk, empty chan<- *chunk, ta
 		}
 		empty <- c
 		failpoint.Hit(failpoint.WhileLoading, t.gate.self)
-		if 3*f.Bytes() >= 2*l.budget.share() { // and as much that is being committed, and its batch
+		if f.Bytes() >= l.budget.commit() {
 			if err := f.CommitBeside(t.commit); err != nil {
 				return storeError(err)
 			}

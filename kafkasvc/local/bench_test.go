@@ -16,7 +16,7 @@ import (
 )
 
 // chunk is what a loader folds before it commits.
-const chunk = 16 << 20
+const chunk = 4 << 20
 
 // loader makes the log of a shard with many rooms as it goes, and folds it.
 type loader struct {
@@ -95,6 +95,7 @@ func benchmarkFold(b *testing.B, rooms int) {
 	}
 	defer s.Close()
 	l := newLoader(b, s, rooms)
+	defer s.Shard(1).Loading()()
 	b.ReportAllocs()
 	b.ResetTimer()
 	var work time.Duration

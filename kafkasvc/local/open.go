@@ -124,7 +124,8 @@ func (s *Store) openDB() (db *database, err error) {
 		LBaseMaxBytes:         64 << 20,
 		MaxOpenFiles:          512,
 	}
-	opts.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
+	opts.CompactionConcurrencyRange = s.compaction.concurrency
+	opts.Experimental.L0CompactionConcurrency = tablesWaiting
 	for i := range opts.Levels {
 		opts.Levels[i].BlockSize = 8 << 10
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10) // most rows that are asked for are not there

@@ -24,12 +24,12 @@ type Config struct {
 	Log *slog.Logger
 
 	CacheBytes    int64  // of decoded blocks; 0: 32 MiB
-	MemTableBytes uint64 // of one of at most four memtables; 0: 16 MiB
+	MemTableBytes uint64 // of one of at most four memtables; 0: 32 MiB
 }
 
 const (
 	defaultCacheBytes    = 32 << 20
-	defaultMemTableBytes = 16 << 20
+	defaultMemTableBytes = 32 << 20
 )
 
 // Errors of all methods, found with errors.Is.
@@ -65,6 +65,8 @@ type Store struct {
 	shardsMu sync.Mutex
 	shards   map[domain.ShardID]*shardState
 	dirMu    sync.Mutex // one directory edit at a time
+
+	compaction compaction
 }
 
 // Open opens the store in cfg.Dir, or starts one. A store that is corrupt, or of another format than this program's,
