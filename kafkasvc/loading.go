@@ -25,10 +25,7 @@ type budget struct {
 	active atomic.Int64
 }
 
-const (
-	minShare    = 1 << 20
-	commitBytes = 4 << 20 // larger ones do not load faster: Pebble puts them together in its memtable
-)
+const minShare = 1 << 20
 
 func (b *budget) join() (leave func()) {
 	b.active.Add(1)
@@ -36,7 +33,7 @@ func (b *budget) join() (leave func()) {
 }
 
 // commit is how much is committed at once. Beside it lie as much that is being committed, and its batch.
-func (b *budget) commit() int { return min(b.share()*2/3, commitBytes) }
+func (b *budget) commit() int { return b.share() * 2 / 3 }
 
 func (b *budget) share() int { return max(minShare, b.bytes/int(max(1, b.active.Load()))) }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // chunk is what a loader folds before it commits.
-const chunk = 4 << 20
+const chunk = 12 << 20
 
 // loader makes the log of a shard with many rooms as it goes, and folds it.
 type loader struct {
