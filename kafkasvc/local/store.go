@@ -24,12 +24,12 @@ type Config struct {
 	Log *slog.Logger
 
 	CacheBytes    int64  // of decoded blocks; 0: 32 MiB
-	MemTableBytes uint64 // of one of at most four memtables; 0: 32 MiB
+	MemTableBytes uint64 // of one of at most four memtables; 0: 16 MiB
 }
 
 const (
 	defaultCacheBytes    = 32 << 20
-	defaultMemTableBytes = 32 << 20
+	defaultMemTableBytes = 16 << 20
 )
 
 // Errors of all methods, found with errors.Is.
