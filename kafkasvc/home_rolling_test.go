@@ -58,13 +58,6 @@ func (f *fleet) owner(s domain.ShardID) string {
 	return ""
 }
 
-// spell is what one shard went through in one step of the restart.
-type spell struct {
-	refused time.Duration // nobody served it
-	silence time.Duration // the longest time in which its follower heard nothing
-	moved   bool
-}
-
 // lane is one shard's room with its writer, its follower and the clock of its outages.
 type lane struct {
 	info     domain.ChatRoomInfo
