@@ -225,7 +225,7 @@ func BenchmarkWake(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for i := range b.N {
-				f.Advance(domain.Serial(i))
+				f.Advance(domain.Serial(i + 1))
 			}
 			if wakes != followers*b.N {
 				b.Errorf("%d wake-ups", wakes)
