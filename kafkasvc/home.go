@@ -238,12 +238,27 @@ func (l *roomList) ChatRoom(ctx context.Context, id uuid.UUID) (domain.ChatRoomI
 	if info, ok := l.Room(id); ok {
 		return info, nil
 	}
+	var own domain.ChatRoomInfo
 	if s, ok := l.home.ShardOf(id); ok {
 		if r, err := l.home.ChatRoom(ctx, s, id); err == nil {
-			return r.Info(), nil
+			own = r.Info()
 		}
 	}
-	return l.Directory.ChatRoom(ctx, id)
+	return roomInfo(own, func() (domain.ChatRoomInfo, error) { return l.Directory.ChatRoom(ctx, id) })
+}
+
+// roomInfo is what the owner knows of a room, unless the log lost its name: then the directory has it, or nobody. A
+// directory that reads its topic again, the local store having failed, may not know it at first.
+func roomInfo(own domain.ChatRoomInfo, listed func() (domain.ChatRoomInfo, error)) (domain.ChatRoomInfo, error) {
+	if own.Name != "" {
+		return own, nil
+	}
+	info, err := listed()
+	var unknown *domain.UnknownChatRoomError
+	if errors.As(err, &unknown) && own.ID != uuid.Nil {
+		return own, nil
+	}
+	return info, err
 }
 
 var (
