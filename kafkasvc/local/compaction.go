@@ -6,8 +6,11 @@ import "sync/atomic"
 // behind it instead of over and over beside it.
 type compaction struct{ loads atomic.Int64 }
 
-// tablesWaiting is how many layers of tables may wait while shards load. A look-up may have to read in each of them.
-const tablesWaiting = 32
+// How many layers of tables may wait for compaction. A look-up may have to read in each of them.
+const (
+	tablesUsual   = 8  // fewer rewrite more when many small rooms are loaded
+	tablesWaiting = 32 // while shards load
+)
 
 // concurrency is Pebble's question how many compactions may run: normally, and with so many layers waiting
 // (L0CompactionConcurrency). It is asked anew whenever a memtable has been written.
@@ -29,10 +32,14 @@ func (sh *Shard) Loading() (done func()) {
 	}
 }
 
-// compactLater lets Pebble ask again, by writing the memtable. Whatever fails shows elsewhere.
+// compactLater lets Pebble ask again where layers have waited, by writing the memtable. Whatever fails shows elsewhere.
 func (sh *Shard) compactLater() {
-	if db, release, err := sh.store.use(sh.epoch); err == nil {
-		defer release()
+	db, release, err := sh.store.use(sh.epoch)
+	if err != nil {
+		return
+	}
+	defer release()
+	if db.Metrics().Levels[0].Sublevels >= tablesUsual {
 		_, _ = db.AsyncFlush()
 	}
 }

@@ -43,8 +43,8 @@ type Tally [verdicts]uint64
 // Fold applies the records of a shard's log in order and collects what they change; Commit writes it. It is the one
 // place where records become local data: loading, gap reading and the owner's own writes all go through it.
 //
-// It is used by one goroutine (CommitBeside makes another), and it is the only writer of its shard while it is in use. It keeps no more than
-// Bytes, and a bounded number of rooms between commits.
+// It is used by one goroutine (CommitBeside makes another), and it is the only writer of its shard while it is in
+// use. It keeps no more than Bytes, and a bounded number of rooms between commits.
 type Fold struct {
 	sh    *Shard
 	drops int      // of the shard when the fold began

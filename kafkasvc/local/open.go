@@ -119,7 +119,7 @@ func (s *Store) openDB() (db *database, err error) {
 		EventListener:         f.listener(),
 		FormatMajorVersion:    pebble.FormatValueSeparation,
 		MemTableSize:          s.cfg.MemTableBytes,
-		L0CompactionThreshold: 8,    // loading many small rooms rewrites less
+		L0CompactionThreshold: tablesUsual,
 		L0StopWritesThreshold: 1000, // a commit waits for memory at most, never for compaction
 		LBaseMaxBytes:         64 << 20,
 		MaxOpenFiles:          512,
