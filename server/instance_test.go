@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -593,6 +594,46 @@ func TestWaysIn_LargeOrOddOnesAreRefusedWithoutBeingHeld(t *testing.T) {
 				}
 				if json.Unmarshal(body, &shape) != nil || len(shape.Errors) != 1 || shape.Errors[0].Extensions.Code != "BAD_REQUEST" {
 					t.Errorf("not the shape of a GraphQL error: %s", body)
+				}
+			}
+		})
+	}
+	if err := started.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A client that sends its whole body before it reads learns what was wrong with it, and may ask again on the same
+// connection. It used to meet a connection that was reset.
+func TestWaysIn_WhoSendsTooMuchReadsWhy(t *testing.T) {
+	started := start(t, nil)
+	const large = 1<<20 - 1
+	for name, head := range map[string]string{
+		"declared": fmt.Sprintf("Content-Length: %d\r\n\r\n", large),
+		"chunked":  fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", large),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := net.Dial("tcp", started.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			end := map[string]string{"declared": "", "chunked": "\r\n0\r\n\r\n"}[name]
+			request := "POST /graphql HTTP/1.1\r\nHost: " + started.address + "\r\nContent-Type: application/json\r\n" + head +
+				strings.Repeat(" ", large) + end
+			read := bufio.NewReader(c)
+			for range 2 {
+				if _, err := io.WriteString(c, request); err != nil {
+					t.Fatalf("while sending: %v", err)
+				}
+				answer, err := http.ReadResponse(read, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				if err != nil || answer.StatusCode != 413 || !strings.Contains(string(text), "larger than 65536 bytes") || answer.Close {
+					t.Errorf("%d %s %v, close %v", answer.StatusCode, text, err, answer.Close)
 				}
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -51,16 +52,17 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, p *graphql.Ra
 		return err
 	}
 	if r.ContentLength > h.maxBody {
-		w.Header().Set("Connection", "close") // we are not going to read it
+		discard(w, r)
 		return h.tooLarge()
 	}
 	buf := h.buffers.Get().(*bytes.Buffer)
 	defer h.buffers.Put(buf)
 	buf.Reset()
 	// What is decoded is copied: the buffer may be used again.
-	if _, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, h.maxBody)); err != nil {
+	if _, err := buf.ReadFrom(http.MaxBytesReader(nil, r.Body, h.maxBody)); err != nil {
 		var large *http.MaxBytesError
 		if errors.As(err, &large) {
+			discard(w, r)
 			return h.tooLarge()
 		}
 		return badBody("the body could not be read to its end")
@@ -77,6 +79,21 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request, p *graphql.Ra
 		return bad
 	}
 	return finish(&in, readParams(&in, p), "the body")
+}
+
+// maxDiscarded bytes of a body that is too large are read and thrown away.
+const maxDiscarded = 1 << 20
+
+// discard lets a client that sends its whole body before it reads get to our answer: a connection that is closed
+// with bytes unread is reset, and the answer with it (RFC 9112, 9.6). Of a body beyond maxDiscarded nothing more is
+// read, and the connection ends.
+func discard(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength <= maxDiscarded {
+		if _, err := io.CopyN(io.Discard, r.Body, maxDiscarded); errors.Is(err, io.EOF) {
+			return
+		}
+	}
+	w.Header().Set("Connection", "close")
 }
 
 func (h *Handler) tooLarge() *requestError {

@@ -17,8 +17,12 @@ func bodyDeadline(limit time.Duration, next http.Handler) http.Handler {
 		}
 		control := http.NewResponseController(w)
 		_ = control.SetReadDeadline(time.Now().Add(limit))
-		r.Body = &timedBody{ReadCloser: r.Body, control: control}
+		body := r.Body
+		r.Body = &timedBody{ReadCloser: body, control: control}
 		next.ServeHTTP(w, r)
+		// net/http looks at the type of a body that was not read to its end: only behind its own it closes
+		// the connection so that the client still reads the answer.
+		r.Body = body
 	})
 }
 

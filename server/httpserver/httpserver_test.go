@@ -106,6 +106,21 @@ func TestTimeouts_PeersThatSendSlowlyAreCut(t *testing.T) {
 	}
 }
 
+// net/http looks at the type of a body to see whether it was left unread, and then lets the client read the answer
+// before it closes the connection.
+func TestBodyDeadline_LeavesTheRequestAsItWas(t *testing.T) {
+	r := httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader("text"))
+	before := r.Body
+	bodyDeadline(time.Second, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Body == before {
+			t.Error("the body has no deadline")
+		}
+	})).ServeHTTP(httptest.NewRecorder(), r)
+	if r.Body != before {
+		t.Errorf("the body is %T, net/http gave %T", r.Body, before)
+	}
+}
+
 // Streams outlive every timeout while their peer reads (golang/go#16100); a peer that stops reading is cut.
 func TestTimeouts_StreamsLiveAndDeadPeersAreCut(t *testing.T) {
 	cut := make(chan error, 1)
