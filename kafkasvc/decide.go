@@ -25,6 +25,7 @@ const recordOverhead = 160
 // known is what deciding looks at: the loaded state of one shard.
 type known interface {
 	// room returns a copy of the room's state.
+	// OverloadedError: not now; every other error is a fault of the local store.
 	room(id uuid.UUID) (r domain.ChatRoom, ok bool, err error)
 	find(room uuid.UUID, user, clientID string) (domain.Message, bool, error)
 }
@@ -153,6 +154,10 @@ func decide(cmds []*command, shard domain.ShardID, base domain.Offset, state kno
 
 	for _, c := range cmds {
 		r, err := room(c.room)
+		if busy := (*domain.OverloadedError)(nil); errors.As(err, &busy) {
+			d.replies = append(d.replies, reply{c, result{err: busy}})
+			continue
+		}
 		if err != nil {
 			return decision{}, err
 		}

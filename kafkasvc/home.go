@@ -113,6 +113,9 @@ func (h *Home) ChatRoom(_ context.Context, s domain.ShardID, id uuid.UUID) (doma
 	if no := h.gate.holds(t); no != nil {
 		return nil, no
 	}
+	if busy := (*domain.OverloadedError)(nil); errors.As(err, &busy) {
+		return nil, busy // the name was lost, and the directory is being read
+	}
 	if err != nil {
 		return nil, t.breakDown(err)
 	}
@@ -235,30 +238,15 @@ type roomList struct {
 
 // ChatRoom implements domain.Directory.
 func (l *roomList) ChatRoom(ctx context.Context, id uuid.UUID) (domain.ChatRoomInfo, error) {
-	if info, ok := l.Room(id); ok {
+	if info, ok := l.Listed(id); ok {
 		return info, nil
 	}
-	var own domain.ChatRoomInfo
 	if s, ok := l.home.ShardOf(id); ok {
 		if r, err := l.home.ChatRoom(ctx, s, id); err == nil {
-			own = r.Info()
+			return r.Info(), nil
 		}
 	}
-	return roomInfo(own, func() (domain.ChatRoomInfo, error) { return l.Directory.ChatRoom(ctx, id) })
-}
-
-// roomInfo is what the owner knows of a room, unless the log lost its name: then the directory has it, or nobody. A
-// directory that reads its topic again, the local store having failed, may not know it at first.
-func roomInfo(own domain.ChatRoomInfo, listed func() (domain.ChatRoomInfo, error)) (domain.ChatRoomInfo, error) {
-	if own.Name != "" {
-		return own, nil
-	}
-	info, err := listed()
-	var unknown *domain.UnknownChatRoomError
-	if errors.As(err, &unknown) && own.ID != uuid.Nil {
-		return own, nil
-	}
-	return info, err
+	return l.Directory.ChatRoom(ctx, id)
 }
 
 var (

@@ -101,16 +101,23 @@ func (h *Home) held(s domain.ShardID) (string, bool) {
 	return o.Instance.ID, true
 }
 
-// roomsOf implements keeperHome. A room whose creation the log lost has its name from the directory.
+// roomsOf implements keeperHome. A room whose creation the log lost has its name from the directory; it is refused with
+// OverloadedError until the directory is sure, because what is found here stays for the whole tenure.
 func (h *Home) roomsOf(store *local.Shard) func(uuid.UUID) (domain.ChatRoom, bool, error) {
+	since := time.Now()
 	return func(id uuid.UUID) (domain.ChatRoom, bool, error) {
 		r, ok, err := store.Room(id)
-		if ok && r.Info.Name == "" {
-			if info, known := h.dir.Room(id); known {
-				r.Info.Name, r.Info.CreatedAt = info.Name, info.CreatedAt
-			}
+		if err != nil || !ok || r.Info.Name != "" {
+			return r, ok, err
 		}
-		return r, ok, err
+		info, known, err := h.dir.Named(id, since)
+		if err != nil {
+			return domain.ChatRoom{}, false, err
+		}
+		if known {
+			r.Info.Name, r.Info.CreatedAt = info.Name, info.CreatedAt
+		}
+		return r, true, nil
 	}
 }
 

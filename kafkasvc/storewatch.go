@@ -35,7 +35,7 @@ func (h *Home) watchStore(ctx context.Context) error {
 				return err
 			}
 		}
-		h.dir.Room(uuid.UUID{}) // makes the directory notice that its view is gone
+		h.dir.Listed(uuid.UUID{}) // makes the directory notice that its view is gone
 		h.announceAgain()
 		h.lg.Info("the local store was started anew")
 	}

@@ -39,6 +39,7 @@ type Directory struct {
 	feed    *feed.Feed
 	epoch   uint64             // counts views: one more whenever the view was dropped
 	whole   bool               // the view has reached an end of the topic since it was dropped
+	readAt  time.Time          // when the last reading to an end began, zero if none since it was dropped
 	broken  error              // why the view has to be dropped; nil: it has not
 	follows bool               // the tail reads, and what it read before is what the log holds
 	why     error              // while it does not follow: why

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -198,7 +199,7 @@ func (d *Directory) restart(pos Position) error {
 		d.pos = pos
 		d.owners = make(map[domain.ShardID]OwnerEntry)
 		d.epoch++
-		d.whole, d.broken = false, nil
+		d.whole, d.readAt, d.broken = false, time.Time{}, nil
 		if d.feed.Err() != nil {
 			d.feed = feed.New(0, nil)
 		}

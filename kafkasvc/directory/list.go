@@ -37,10 +37,30 @@ func (d *Directory) ChatRoom(ctx context.Context, id uuid.UUID) (domain.ChatRoom
 	return r.Info, nil
 }
 
-// Room answers from the local view alone, without asking anybody; for an owner that lost a room's name.
-func (d *Directory) Room(id uuid.UUID) (domain.ChatRoomInfo, bool) {
+// Listed answers from the local view alone: what it does not find may be known to others.
+func (d *Directory) Listed(id uuid.UUID) (domain.ChatRoomInfo, bool) {
 	r, ok, err := d.room(id)
 	return r.Info, ok && err == nil
+}
+
+// Named is for an owner whose log lost a room's name. It asks nobody and waits for nothing: the view must have been read
+// to an end of the topic since the time given, or it starts that reading and refuses with OverloadedError. ok is false
+// where nobody has announced the room.
+func (d *Directory) Named(id uuid.UUID, since time.Time) (info domain.ChatRoomInfo, ok bool, err error) {
+	d.mu.Lock()
+	epoch, sure := d.epoch, d.readAt.After(since)
+	d.mu.Unlock()
+	r, ok, err := d.room(id)
+	switch {
+	case err != nil:
+		return domain.ChatRoomInfo{}, false, unreadable(resourceLocal)
+	case ok:
+		return r.Info, true, nil
+	case sure && d.viewEpoch() == epoch:
+		return domain.ChatRoomInfo{}, false, nil
+	}
+	d.ask(true, false)
+	return domain.ChatRoomInfo{}, false, unreadable(resourceDirectory)
 }
 
 func (d *Directory) room(id uuid.UUID) (domain.ListedRoom, bool, error) {

@@ -45,6 +45,19 @@ func (d *Directory) checkLife(ctx context.Context) error {
 func (d *Directory) join(ctx context.Context, end, life bool) (epoch uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.LookupTimeout)
 	defer cancel()
+	r := d.ask(end, life)
+	select {
+	case <-r.done:
+		return r.epoch, r.err
+	case <-ctx.Done():
+		return 0, fmt.Errorf("read the directory to its end: %w", ctx.Err())
+	case <-d.stopped:
+		return 0, errStopped
+	}
+}
+
+// ask has a round begin.
+func (d *Directory) ask(end, life bool) *round {
 	d.mu.Lock()
 	if d.next == nil {
 		d.next = &round{done: make(chan struct{})}
@@ -56,14 +69,7 @@ func (d *Directory) join(ctx context.Context, end, life bool) (epoch uint64, err
 	case d.kicked <- struct{}{}:
 	default:
 	}
-	select {
-	case <-r.done:
-		return r.epoch, r.err
-	case <-ctx.Done():
-		return 0, fmt.Errorf("read the directory to its end: %w", ctx.Err())
-	case <-d.stopped:
-		return 0, errStopped
-	}
+	return r
 }
 
 // rounds runs them, one at a time.
@@ -100,6 +106,7 @@ func (d *Directory) rounds(ctx context.Context) {
 }
 
 func (d *Directory) round(ctx context.Context, reader Reader, r *round) (epoch uint64, err error) {
+	began := time.Now()
 	for {
 		var pos Position
 		if err = d.await(ctx, func() bool { pos, epoch = d.pos, d.epoch; return d.follows }); err != nil {
@@ -135,7 +142,11 @@ func (d *Directory) round(ctx context.Context, reader Reader, r *round) (epoch u
 			return 0, errors.Join(err, d.Ready())
 		}
 		if same {
-			d.update(func() { d.whole = d.whole || d.epoch == epoch })
+			d.update(func() {
+				if d.epoch == epoch {
+					d.whole, d.readAt = true, began
+				}
+			})
 			return epoch, nil
 		}
 	}
