@@ -14,6 +14,7 @@
 //	memory.go     the server over a home in memory, as a child process
 //	phase.go      a fixed rate, or writers that keep the server saturated
 //	herd.go       all subscribers come back at once, each from another cursor
+//	restart.go    the same after the server was stopped and started again
 //	comeback.go   the side of those who come back
 //	late.go       how late the machine lets the generator run, which is in all its times
 //	subscriber.go the subscribers' side: handshake, epoll loop, checks

@@ -51,14 +51,9 @@ func (t *target) cursors(n int) ([]string, error) {
 	return list, nil
 }
 
-// herd lets readers come at once, each behind another message and each with missed messages or more to come, until
-// it has the newest one. While live is set, messages come at 50 a second to those who are there.
-func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
-	w, err := newWriter(c.t)
-	if err != nil {
-		return herdResult{}, err
-	}
-	defer func() { _ = w.c.Close() }()
+// missing writes what a herd is behind: cursors behind as many messages, the oldest first, missed messages after them,
+// and the serial of the newest.
+func (c *crowd) missing(w *writer, readers, missed, size int) (cursors []string, newest int64, err error) {
 	write := func(n int) error {
 		var acks ackTimes
 		for range n {
@@ -70,19 +65,32 @@ func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
 		return nil
 	}
 	if err := write(readers); err != nil {
-		return herdResult{}, err
+		return nil, 0, err
 	}
-	cursors, err := c.t.cursors(readers)
-	if err != nil {
-		return herdResult{}, err
+	if cursors, err = c.t.cursors(readers); err != nil {
+		return nil, 0, err
 	}
 	if err := write(missed); err != nil {
-		return herdResult{}, err
+		return nil, 0, err
 	}
-	newest := int64(0)
 	for _, s := range c.byFd {
 		newest = max(newest, s.last)
 		break
+	}
+	return cursors, newest, nil
+}
+
+// herd lets readers come at once, each behind another message and each with missed messages or more to come, until
+// it has the newest one. While live is set, messages come at 50 a second to those who are there.
+func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
+	w, err := newWriter(c.t)
+	if err != nil {
+		return herdResult{}, err
+	}
+	defer func() { _ = w.c.Close() }()
+	cursors, newest, err := c.missing(w, readers, missed, size)
+	if err != nil {
+		return herdResult{}, err
 	}
 	stop, stopped := make(chan struct{}), make(chan error, 1)
 	if live {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -43,18 +44,23 @@ func run() error {
 	flag.IntVar(&o.seconds, "seconds", 5, "length of each phase")
 	flag.IntVar(&o.size, "size", 200, "bytes of a message's text")
 	flag.IntVar(&o.herd, "herd", 1000, "messages that were missed when everybody comes back; 0: leave that out")
-	flag.StringVar(&o.only, "only", "", "phases whose name has this in it; herd is one")
+	flag.StringVar(&o.only, "only", "", "phases whose name has this in it; herd and restart are two")
 	flag.Parse()
-	if !strings.Contains("herd", o.only) {
-		o.herd = 0
-	}
 
 	dir, err := os.MkdirTemp("", "fanoutload")
 	if err != nil {
 		return fmt.Errorf("temporary directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	t, err := startChathome(o.server)
+	if o.server != "memory" && o.herd > 0 && strings.Contains("restart", o.only) {
+		if err := restart(o, filepath.Join(dir, "data")); err != nil {
+			return err
+		}
+	}
+	if o.only == "restart" {
+		return nil
+	}
+	t, err := startChathome(o.server, ":memory:")
 	if err != nil {
 		return err
 	}
@@ -124,7 +130,7 @@ func measure(t *target, o options) ([]result, error) {
 	}
 	_ = w.Flush()
 	fmt.Printf("RSS after all that: %.0f MB\n", rssKB(t.pid())/1024)
-	if o.herd > 0 {
+	if o.herd > 0 && strings.Contains("herd", o.only) {
 		for _, live := range []bool{false, true} {
 			h, err := c.herd(o.subscribers, o.herd, o.size, live)
 			if err != nil {

@@ -64,10 +64,14 @@ func cpuSeconds(pid int) float64 {
 	return (user + system) / 100
 }
 
-func rssKB(pid int) float64 {
+// rssKB is what a process has in memory now, peakKB what it had at most.
+func rssKB(pid int) float64  { return statusKB(pid, "VmRSS:") }
+func peakKB(pid int) float64 { return statusKB(pid, "VmHWM:") }
+
+func statusKB(pid int, name string) float64 {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(b)) {
-		if strings.HasPrefix(line, "VmRSS:") {
+		if strings.HasPrefix(line, name) {
 			v, _ := strconv.ParseFloat(strings.Fields(line)[1], 64)
 			return v
 		}

@@ -39,8 +39,8 @@ const (
 	mutationDocument     = `mutation M($i: SendMessageInput!) { sendMessage(input: $i) { __typename ... on SendMessageSuccess { message { id serial } duplicate } } }`
 )
 
-// startChathome starts the program, or this one as a server over a home in memory.
-func startChathome(program string) (*target, error) {
+// startChathome starts the program with its data in dir, or this one as a server over a home in memory.
+func startChathome(program, dir string) (*target, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func startChathome(program string) (*target, error) {
 		t.name, t.stats = "chathome (memory)", true
 		t.cmd = exec.Command(self, "memory-server", addr)
 	} else {
-		t.cmd = exec.Command(program, "serve", "--listen", addr, "--data-dir", ":memory:", "--shards", "1", "--log-level", "warn")
+		t.cmd = exec.Command(program, "serve", "--listen", addr, "--data-dir", dir, "--shards", "1", "--log-level", "warn")
 	}
 	if err := t.start(); err != nil {
 		return nil, err
@@ -224,6 +224,26 @@ func (t *target) stop() error {
 		<-done
 	}
 	return nil
+}
+
+// again starts it anew, after stop, and waits until it is ready.
+func (t *target) again() error {
+	t.cmd = exec.Command(t.cmd.Path, t.cmd.Args[1:]...)
+	if err := t.start(); err != nil {
+		return err
+	}
+	for range 600 {
+		r, err := http.Get("http://" + t.addr + "/readyz")
+		if err != nil {
+			return fmt.Errorf("ask whether it is ready: %w", err)
+		}
+		_ = r.Body.Close()
+		if r.StatusCode == http.StatusOK {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("%s is not ready", t.name)
 }
 
 func (t *target) pid() int { return t.cmd.Process.Pid }
