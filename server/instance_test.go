@@ -638,6 +638,19 @@ func TestWaysIn_WhoSendsTooMuchReadsWhy(t *testing.T) {
 			}
 		})
 	}
+	t.Run("not sent before it is asked for", func(t *testing.T) {
+		c, err := net.Dial("tcp", started.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = fmt.Fprintf(c, "POST /graphql HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", large)
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || answer.StatusCode != 413 {
+			t.Fatalf("%+v %v: nobody should be asked for what is refused", answer, err)
+		}
+		answer.Body.Close()
+	})
 	if err := started.stop(); err != nil {
 		t.Error(err)
 	}

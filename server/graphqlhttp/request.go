@@ -86,9 +86,9 @@ const maxDiscarded = 1 << 20
 
 // discard lets a client that sends its whole body before it reads get to our answer: a connection that is closed
 // with bytes unread is reset, and the answer with it (RFC 9112, 9.6). Of a body beyond maxDiscarded nothing more is
-// read, and the connection ends.
+// read, and nothing of one that is not sent before we ask for it (RFC 9110, 10.1.1); then the connection ends.
 func discard(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength <= maxDiscarded {
+	if r.ContentLength <= maxDiscarded && r.Header.Get("Expect") == "" {
 		if _, err := io.CopyN(io.Discard, r.Body, maxDiscarded); errors.Is(err, io.EOF) {
 			return
 		}
