@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// strangers lets an attack run in a process of its own, so that it takes nothing but processors from clients that
-// behave, and says how much time of those. That still is what they notice most: so each attack is run twice, once
-// against another server of the same machine.
+// strangers lets an attack run in a process of its own and at the lowest priority, so that it takes little from clients
+// that behave but what the server spends on it, and says how much time of processors it took. They still notice that:
+// so each attack is run twice, once against another server of the same machine.
 func strangers(t *testing.T, x attack, address string) (processor time.Duration) {
 	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestHostile$", "-test.timeout=5m", "-at="+address, "-only="+x.name)
+	c := exec.Command("nice", "-n", "19", os.Args[0], "-test.run=^TestHostile$", "-test.timeout=5m", "-at="+address, "-only="+x.name)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", x.name, err, out)
 		return 0
