@@ -72,15 +72,25 @@ func (s step) runUntil(deadline time.Time) error {
 	}
 }
 
+// echo is how soon after the first a signal is the same one: timeout, npm and others pass on what a terminal or they
+// themselves have sent to the whole process group.
+const echo = 500 * time.Millisecond
+
 // exitOnSecondSignal watches for one until it is told not to.
 func (p process) exitOnSecondSignal(log *slog.Logger) (stop func()) {
-	done := make(chan struct{})
+	done, first := make(chan struct{}), time.Now()
 	go func() {
-		select {
-		case <-p.signals:
-			log.Error("exiting at once after a second signal")
-			p.exit(exitFault)
-		case <-done:
+		for {
+			select {
+			case <-p.signals:
+				if time.Since(first) < echo {
+					continue
+				}
+				log.Error("exiting at once after a second signal")
+				p.exit(exitFault)
+			case <-done:
+			}
+			return
 		}
 	}()
 	return func() { close(done) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -81,4 +82,25 @@ func errorText(err error) string {
 		return ""
 	}
 	return strings.TrimSpace(err.Error())
+}
+
+// GNU timeout sends a signal to its child and then to the process group, so the child gets it twice.
+func TestStop_ASignalThatComesTwiceIsOne(t *testing.T) {
+	for _, tc := range []struct {
+		after time.Duration
+		exits bool
+	}{{0, false}, {echo - 1, false}, {echo, true}, {time.Minute, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			signals, code := make(chan os.Signal, 1), -1
+			p := process{signals: signals, exit: func(c int) { code = c }}
+			stop := p.exitOnSecondSignal(slog.New(slog.DiscardHandler))
+			time.Sleep(tc.after)
+			signals <- os.Interrupt
+			synctest.Wait()
+			if exits := code == exitFault; exits != tc.exits {
+				t.Errorf("after %s: exits %v, want %v", tc.after, exits, tc.exits)
+			}
+			stop()
+		})
+	}
 }
