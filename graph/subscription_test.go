@@ -16,6 +16,7 @@ import (
 	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/domain/domaintest"
 	"github.com/chathome/chathome/graph/stream"
+	"github.com/chathome/chathome/internal/bubbletest"
 )
 
 const messagesDocument = `subscription($r: ID!, $after: String, $last: Int) { stream: messages(chatRoomId: $r, after: $after, last: $last) { edges { cursor node { serial text } } endCursor live } }`
@@ -79,7 +80,7 @@ func TestMessages_SubscriptionStartsWhereItIsAsked(t *testing.T) {
 }
 
 func TestMessages_ReplayThenOneEventAGroupCommit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newClient(domaintest.Config{})
 		room := c.home.AddRoom("lobby")
 		c.home.PostN(room.ID, 2500)
@@ -114,7 +115,7 @@ func TestMessages_ReplayThenOneEventAGroupCommit(t *testing.T) {
 }
 
 func TestMessages_EventsAreBoundedInBytes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newClient(domaintest.Config{})
 		room := c.home.AddRoom("lobby")
 		for i := range 100 {
@@ -134,7 +135,7 @@ func TestMessages_EventsAreBoundedInBytes(t *testing.T) {
 }
 
 func TestMessages_ResumingFromAnyEndCursorNeitherSkipsNorRepeats(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newClient(domaintest.Config{})
 		room := c.home.AddRoom("lobby")
 		after, serial := any(nil), 0
@@ -163,7 +164,7 @@ func TestMessages_ResumingFromAnyEndCursorNeitherSkipsNorRepeats(t *testing.T) {
 // A writer sends every five milliseconds, and a subscriber is cut at any moment, two hundred times: between two events
 // and in the middle of one, while it replays and while it is live. What it got in one resume chain is everything, once.
 func TestMessages_CutAtAnyMomentWhileSomebodyWrites(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newClient(domaintest.Config{})
 		room := c.home.AddRoom("lobby")
 		var all atomic.Int64
@@ -231,7 +232,7 @@ func TestSubscriptions_EndWithOneLastEvent(t *testing.T) {
 	} {
 		for _, shared := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, shared %v", tc.name, shared), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubbletest.Test(t, func(t *testing.T) {
 					c := newClient(domaintest.Config{})
 					room := c.home.AddRoom("lobby")
 					c.home.PostN(room.ID, 2)
@@ -303,7 +304,7 @@ func TestSubscriptions_ARefusedStartHasTheSameShape(t *testing.T) {
 }
 
 func TestSubscriptions_ALapsedLeaseLetsNoEventOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newClient(domaintest.Config{})
 		room := c.home.AddRoom("lobby")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -323,7 +324,7 @@ func TestSubscriptions_ALapsedLeaseLetsNoEventOut(t *testing.T) {
 }
 
 func TestSubscriptions_CancelledOnesEndSilently(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newClient(domaintest.Config{})
 		room := c.home.AddRoom("lobby")
 		for _, document := range []string{messagesDocument, `subscription($r: ID) { chatRooms { live } }`, `subscription($r: ID) { shards { number } }`} {
@@ -340,7 +341,7 @@ func TestSubscriptions_CancelledOnesEndSilently(t *testing.T) {
 }
 
 func TestSubscription_ChatRooms(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newClient(domaintest.Config{})
 		const document = `subscription($after: String) { chatRooms(after: $after) { edges { cursor node { serial: name } } endCursor live } }`
 		ctx, cancel := context.WithCancel(t.Context())
@@ -375,7 +376,7 @@ func TestSubscription_ChatRooms(t *testing.T) {
 }
 
 func TestSubscription_Shards_AtOnceThenOnChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := newClient(domaintest.Config{Shards: 2})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/domain/domaintest"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 	"github.com/chathome/chathome/kafkasvc/local"
 	"github.com/chathome/chathome/kafkasvc/membership"
@@ -112,7 +112,7 @@ func eventually(t *testing.T, what string, f func() error) {
 // bubble runs f with a cluster in fake time.
 func bubble(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster), opts ...kfake.Opt) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { f(t, kafkatest.Start(t, opts...)) })
+	bubbletest.Test(t, func(t *testing.T) { f(t, kafkatest.Start(t, opts...)) })
 }
 
 // join starts an instance with a link of its own.

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
@@ -28,7 +28,7 @@ func TestHome_ChecksTheSettingsOnce(t *testing.T) {
 func TestHome_RefusesABrokerThatIsTooOld(t *testing.T) {
 	for name, old := range map[string]*kversion.Versions{"0.10.2": kversion.V0_10_2(), "1.1": kversion.V1_1_0(), "2.0": kversion.V2_0_0()} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				c := kafkatest.Start(t, kfake.MaxVersions(old))
 				link := c.NewLink()
 				cfg := testConfig(c, link, "a")
@@ -53,7 +53,7 @@ func TestHome_RefusesABrokerThatIsTooOld(t *testing.T) {
 			})
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		join(t, kafkatest.Start(t, kfake.MaxVersions(kversion.V2_1_0())), "a").ready()
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/local"
 	"github.com/chathome/chathome/kafkasvc/record"
 )
@@ -29,7 +30,7 @@ var errTooLarge = kafka.MessageSizeTooLarge
 // over a log in memory that misbehaves as told. Rewrite the expectations with -rewrite and read the diff.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenario", func(t *testing.T, path string) {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			s := newStage(t)
 			defer s.close()
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.run(t, d) })

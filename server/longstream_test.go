@@ -20,6 +20,7 @@ import (
 	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/domain/domaintest"
 	"github.com/chathome/chathome/graph"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/server/httpserver"
 	"github.com/chathome/chathome/server/peers"
 )
@@ -82,7 +83,7 @@ func TestStreams_LiveForADayAndDeadPeersAreCut(t *testing.T) {
 	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
 	for _, protocol := range []string{"HTTP/1.0", "HTTP/1.1", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				home := domaintest.New(domaintest.Config{})
 				room := home.AddRoomOn(0, "lobby")
 				log := slog.New(slog.DiscardHandler)

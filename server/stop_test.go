@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/chathome/chathome/internal/bubbletest"
 )
 
 func TestStopInOrder(t *testing.T) {
@@ -44,7 +46,7 @@ func TestStopInOrder(t *testing.T) {
 		{"all that hang are named, within the budget", []step{{name: "a"}, {name: "b", sure: time.Second}, {name: "c", sure: time.Second}}, 10*time.Second + grace, "abandoned after the shutdown timeout: a, b, c"},
 	} {
 		t.Run(tc.why, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				release := make(chan struct{})
 				ran := make(chan string, len(tc.steps))
 				for i, s := range tc.steps {
@@ -90,7 +92,7 @@ func TestStop_ASignalThatComesTwiceIsOne(t *testing.T) {
 		after time.Duration
 		exits bool
 	}{{0, false}, {echo - 1, false}, {echo, true}, {time.Minute, true}} {
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			signals, code := make(chan os.Signal, 1), -1
 			p := process{signals: signals, exit: func(c int) { code = c }}
 			stop := p.exitOnSecondSignal(slog.New(slog.DiscardHandler))

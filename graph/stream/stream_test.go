@@ -12,6 +12,7 @@ import (
 	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/domain/domaintest"
 	"github.com/chathome/chathome/graph/stream"
+	"github.com/chathome/chathome/internal/bubbletest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +41,7 @@ func room(t *testing.T) (*domaintest.Home, domain.ChatRoomInfo, domain.Feed) {
 }
 
 func TestFollow_FirstEventComesAtOnceEvenWhenEmpty(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		_, _, feed := room(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		c := stream.Follow(ctx, feed, 0, spans(feed, 10))
@@ -55,7 +56,7 @@ func TestFollow_FirstEventComesAtOnceEvenWhenEmpty(t *testing.T) {
 }
 
 func TestFollow_ReplaysInBoundedBatchesThenOneEventAGroupCommit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		h, info, feed := room(t)
 		h.PostN(info.ID, 25)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -77,7 +78,7 @@ func TestFollow_ReplaysInBoundedBatchesThenOneEventAGroupCommit(t *testing.T) {
 }
 
 func TestFollow_ASlowReaderLagsWithoutQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		h, info, feed := room(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -136,7 +137,7 @@ func TestFollow_EndsWithTheReason(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Run("goroutine", func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
+				bubbletest.Test(t, func(t *testing.T) {
 					h, info, feed := room(t)
 					ctx, s := stream.Attach(t.Context())
 					c := stream.Follow(ctx, feed, 0, tc.read(feed))
@@ -219,7 +220,7 @@ func TestBroken_SeesALapsedLeaseThatWokeNobody(t *testing.T) {
 }
 
 func TestFollow_StopsWithItsContextInAnyState(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		h, info, feed := room(t)
 		for _, take := range []int{0, 1} { // blocked on the first event; waiting for the next one
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -284,6 +284,26 @@ func TestFiles_ExplainWhatTheySilence(t *testing.T) {
 	}
 }
 
+// Fake time has one door, which says why.
+func TestFiles_EnterBubblesByOneDoor(t *testing.T) {
+	doors := 0
+	for _, f := range files(t) {
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Test" {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "synctest" {
+					if doors++; f.dir != "internal/bubbletest" {
+						t.Errorf("%s: use bubbletest.Test", f.set.Position(n.Pos()))
+					}
+				}
+			}
+			return true
+		})
+	}
+	if doors == 0 {
+		t.Error("there is no door")
+	}
+}
+
 // Each dependency was a decision: one of docs/adr says why, and what it costs.
 func TestDependencies_AreExplained(t *testing.T) {
 	var decisions strings.Builder

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 )
 
 // instance is one running directory with what it reported.
@@ -159,7 +159,7 @@ func three(t *testing.T, topic *memTopic) []*instance {
 
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
-	synctest.Test(t, f)
+	bubbletest.Test(t, f)
 }
 
 // bounded is a context that ends long after everything should be over: a bubble's clock would run for ever.

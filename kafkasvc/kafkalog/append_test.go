@@ -13,12 +13,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
 
 func TestAppend_OneRequestWithOneBatchHoweverManyRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		for i, n := range []int{1, 2, 127, 128, 1000, 4900} {
 			var batches []kmsg.RecordBatch
@@ -56,7 +57,7 @@ func TestAppend_OneRequestWithOneBatchHoweverManyRecords(t *testing.T) {
 }
 
 func TestAppend_OffsetsFollowEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		_, c := start(t)
 		want := domain.Offset(0)
 		for _, n := range []int{1, 3, 1, 7} {
@@ -91,7 +92,7 @@ func TestAppend_ClassifiesBrokerCodes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.err.Message, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				k, c := start(t)
 				k.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: tt.err})
 				_, err := c.Append(within(t, time.Second), topic, 0, records("a"))
@@ -127,7 +128,7 @@ func TestAppend_Faults(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				k, c := start(t)
 				tt.rule.Key = kmsg.Produce.Int16()
 				k.Arm(tt.rule)
@@ -150,7 +151,7 @@ func TestAppend_Faults(t *testing.T) {
 }
 
 func TestAppend_NotWrittenWhereNothingWasSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		_, err := c.Append(within(t, time.Second), "no-such-topic", 0, records("a"))
 		if e := appendError(t, err); !e.NotWritten || e.Permanent || !errors.Is(err, kafka.UnknownTopicOrPartition) {
@@ -177,7 +178,7 @@ func TestAppend_NotWrittenWhereNothingWasSent(t *testing.T) {
 }
 
 func TestAppend_SilentLinkEndsWithTheDeadlineAndIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		mustAppend(t, c, "a")
 		k.Silence()
@@ -197,7 +198,7 @@ func TestAppend_SilentLinkEndsWithTheDeadlineAndIsForgotten(t *testing.T) {
 }
 
 func TestAppend_FollowsTheLeaderAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t, kfake.Ports(9092, 9093, 9094))
 		for i := range 9 {
 			mustAppend(t, c, "a")
@@ -218,7 +219,7 @@ func TestAppend_FollowsTheLeaderAtOnce(t *testing.T) {
 }
 
 func TestAppend_OneSilentBrokerDoesNotHideTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k := kafkatest.Start(t, kfake.SeedTopics(1, topic), kfake.Ports(9092, 9093, 9094))
 		c := kafkalog.New(kafkalog.Config{Brokers: append([]string{"localhost:1"}, k.Addrs()...), Dial: k.Dial})
 		t.Cleanup(c.Close)
@@ -229,7 +230,7 @@ func TestAppend_OneSilentBrokerDoesNotHideTheOthers(t *testing.T) {
 }
 
 func TestAppend_AnIdleClientAsksNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		mustAppend(t, c, "a")
 		before := k.Requests(kmsg.Metadata.Int16(), "")
@@ -242,7 +243,7 @@ func TestAppend_AnIdleClientAsksNothing(t *testing.T) {
 }
 
 func TestCluster_CloseEndsEverythingAndLeavesNoConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		mustAppend(t, c, "a")
 		k.Arm(kafkatest.Rule{Action: kafkatest.Swallow, Key: kmsg.Produce.Int16()})

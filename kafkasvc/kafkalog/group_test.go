@@ -3,7 +3,6 @@ package kafkalog_test
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -12,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
@@ -38,7 +38,7 @@ func join(t *testing.T, k *kafkatest.Cluster) (*kafka.ConsumerGroup, *kafka.Gene
 }
 
 func TestHeartbeat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t, kfake.Ports(9092, 9093, 9094))
 		g, gen := join(t, k)
 		defer g.Close()
@@ -74,7 +74,7 @@ func TestHeartbeat(t *testing.T) {
 }
 
 func TestHeartbeat_IsTransientOnABrokenLinkAndBoundedBySilence(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		g, gen := join(t, k)
 		defer g.Close()
@@ -103,7 +103,7 @@ func TestHeartbeat_IsTransientOnABrokenLinkAndBoundedBySilence(t *testing.T) {
 }
 
 func TestLeaveGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		g, gen := join(t, k)
 		defer g.Close()
@@ -120,7 +120,7 @@ func TestLeaveGroup(t *testing.T) {
 }
 
 func TestCommitOffsets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		g, gen := join(t, k)
 		defer g.Close()

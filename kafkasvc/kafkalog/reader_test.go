@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -17,12 +16,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
 
 func TestReader_ReadsInOrderAndSkipsWhatLiesBelow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		_, c := start(t)
 		mustAppend(t, c, "a", "b", "c")
 		mustAppend(t, c, "d")
@@ -43,7 +43,7 @@ func TestReader_ReadsInOrderAndSkipsWhatLiesBelow(t *testing.T) {
 }
 
 func TestReader_AnEmptyPollEndsWithinMaxWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		_, c := start(t)
 		mustAppend(t, c, "a")
 		r := c.Reader(topic, 0)
@@ -59,7 +59,7 @@ func TestReader_AnEmptyPollEndsWithinMaxWait(t *testing.T) {
 }
 
 func TestReader_ARecordEndsTheWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		_, c := start(t)
 		r := c.Reader(topic, 0)
 		defer r.Close()
@@ -79,7 +79,7 @@ func TestReader_ARecordEndsTheWait(t *testing.T) {
 }
 
 func TestReader_StopsWhereTheVisitorHasEnough(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		_, c := start(t)
 		for range 50 {
 			mustAppend(t, c, text(10_000), text(10_000))
@@ -100,7 +100,7 @@ func TestReader_StopsWhereTheVisitorHasEnough(t *testing.T) {
 }
 
 func TestReader_OutOfRange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		mustAppend(t, c, "a", "b", "c", "d")
 		if err := k.DeleteRecords(topic, 0, 2); err != nil {
@@ -128,7 +128,7 @@ func TestReader_OutOfRange(t *testing.T) {
 }
 
 func TestReader_EndsPromptlyWithTheContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		r := c.Reader(topic, 0)
 		defer r.Close()
@@ -156,7 +156,7 @@ func TestReader_EndsPromptlyWithTheContext(t *testing.T) {
 }
 
 func TestReader_SurvivesAMovedLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t, kfake.Ports(9092, 9093, 9094))
 		r := c.Reader(topic, 0)
 		defer r.Close()
@@ -180,7 +180,7 @@ func TestReader_SurvivesAMovedLeader(t *testing.T) {
 
 // Markers of transactions take offsets. They come as records, so that a log that ends in one is read to its end.
 func TestReader_ForeignTransactionsAndAborts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		mustAppend(t, c, "a")
 		for i, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort} {
@@ -343,7 +343,7 @@ func TestReader_PassesBatchesWithoutRecords(t *testing.T) {
 		binary.BigEndian.PutUint32(b[57:], 0)
 		return seal(b)
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		answers := map[int64][]byte{
 			0:  empty(0, 9),
@@ -370,7 +370,7 @@ func TestReader_PassesBatchesWithoutRecords(t *testing.T) {
 }
 
 func TestReader_GoesOnBehindACutBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		_, c := start(t)
 		const n = 40
 		for range n {
@@ -394,7 +394,7 @@ func TestReader_GoesOnBehindACutBatch(t *testing.T) {
 }
 
 func TestReader_LostConnectionsAreDialledAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := start(t)
 		mustAppend(t, c, "a")
 		r := c.Reader(topic, 0)

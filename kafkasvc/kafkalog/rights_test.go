@@ -4,7 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -12,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 )
 
@@ -39,7 +39,7 @@ func TestRights_TheMissingOneIsNamed(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.key.Name(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				k, c := start(t)
 				k.Fault(kfake.Fault{Keys: []kmsg.Key{tt.key}, Err: kerr.TopicAuthorizationFailed, Count: -1})
 				err := tt.do(t, c)

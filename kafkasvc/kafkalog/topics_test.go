@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -15,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
@@ -31,7 +31,7 @@ func cluster3(t *testing.T, opts ...kfake.Opt) (*kafkatest.Cluster, *kafkalog.Cl
 }
 
 func TestEnsureTopic_CreatesWhatCheckAccepts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := cluster3(t)
 		for range 2 { // the second time it is there
 			if err := c.EnsureTopic(within(t, 5*time.Second), spec("new")); err != nil {
@@ -63,7 +63,7 @@ func TestEnsureTopic_CreatesWhatCheckAccepts(t *testing.T) {
 }
 
 func TestEnsureTopic_SaysWhyNot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := cluster3(t)
 		few := spec("new")
 		few.ReplicationFactor = 5
@@ -83,7 +83,7 @@ func TestEnsureTopic_SaysWhyNot(t *testing.T) {
 }
 
 func TestPartitionCount_SeesGrowth(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := cluster3(t)
 		if err := c.EnsureTopic(t.Context(), spec("new")); err != nil {
 			t.Fatal(err)
@@ -108,7 +108,7 @@ func TestPartitionCount_SeesGrowth(t *testing.T) {
 // A broker that answers for a moment that the topic has no leader, and lists no partition, does not say that it has
 // none: to refuse to run would be for ever.
 func TestCheck_AbsentLeaderIsNoPartitionCount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := cluster3(t)
 		if err := c.EnsureTopic(t.Context(), spec("new")); err != nil {
 			t.Fatal(err)
@@ -129,7 +129,7 @@ func TestCheck_AbsentLeaderIsNoPartitionCount(t *testing.T) {
 }
 
 func TestCheck_NamesEveryFaultAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := cluster3(t, kfake.BrokerConfigs(map[string]string{
 			"group.min.session.timeout.ms": "6000", "group.max.session.timeout.ms": "30000", "auto.create.topics.enable": "true",
 		}))
@@ -236,7 +236,7 @@ func createRaw(t *testing.T, k *kafkatest.Cluster, req *kmsg.CreateTopicsRequest
 }
 
 func TestCheck_RefusesABrokerThatIsTooOld(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		_, c := cluster3(t, kfake.MaxVersions(kversion.V0_10_2()))
 		found, err := c.Check(within(t, 5*time.Second), kafkalog.Requirements{SessionTimeout: 6 * time.Second})
 		if err != nil || !kafkalog.Refused(found) {
@@ -246,7 +246,7 @@ func TestCheck_RefusesABrokerThatIsTooOld(t *testing.T) {
 }
 
 func TestCheck_AcceptsOldestSupported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		_, c := cluster3(t, kfake.MaxVersions(kversion.V2_1_0()), kfake.SeedTopics(2, topic))
 		found, err := c.Check(within(t, 5*time.Second), kafkalog.Requirements{SessionTimeout: 6 * time.Second})
 		if err != nil || len(found) > 0 {
@@ -262,7 +262,7 @@ func TestCheck_AcceptsOldestSupported(t *testing.T) {
 }
 
 func TestCheck_MissingPermissions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := cluster3(t)
 		if err := c.EnsureTopic(t.Context(), spec("new")); err != nil {
 			t.Fatal(err)
@@ -286,7 +286,7 @@ func TestCheck_MissingPermissions(t *testing.T) {
 }
 
 func TestCheck_OneBrokerDownIsNoFault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k, c := cluster3(t)
 		if err := c.EnsureTopic(t.Context(), spec("new")); err != nil {
 			t.Fatal(err)

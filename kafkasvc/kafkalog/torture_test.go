@@ -10,13 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
@@ -27,7 +27,7 @@ func TestAppend_NeverLies(t *testing.T) {
 	const partitions, appends = 6, 150
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				k := kafkatest.Start(t, kfake.Ports(9092, 9093, 9094), kfake.SeedTopics(partitions, topic))
 				c := connect(t, k)
 				produce := kmsg.Produce.Int16()
@@ -134,7 +134,7 @@ func TestAppend_NeverLies(t *testing.T) {
 }
 
 func TestAskAny_ASilentBrokerIsPassedQuickly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		k := kafkatest.Start(t, kfake.Ports(9092, 9093, 9094), kfake.SeedTopics(1, topic))
 		leader := k.Addrs()[k.LeaderFor(topic, 0)]
 		addrs := k.Addrs()

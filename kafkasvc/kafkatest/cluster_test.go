@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
 
@@ -58,7 +59,7 @@ func TestRules(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				c := kafkatest.Start(t, kfake.SeedTopics(2, topic))
 				if tt.rule.Key == 0 {
 					tt.rule.Key = kmsg.Produce.Int16()
@@ -90,7 +91,7 @@ func TestRules(t *testing.T) {
 }
 
 func TestLink_SilenceHarmsNobodyElseAndHealsWithEverythingDelivered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := kafkatest.Start(t, kfake.SeedTopics(1, topic))
 		other := c.NewLink()
 		c.Silence()
@@ -117,7 +118,7 @@ func TestLink_SilenceHarmsNobodyElseAndHealsWithEverythingDelivered(t *testing.T
 }
 
 func TestLink_CutRefusesUntilHealed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := kafkatest.Start(t, kfake.SeedTopics(1, topic))
 		c.Cut()
 		if err := produce(t.Context(), c.Link, c.Addrs()[0], "x"); err == nil {
@@ -138,7 +139,7 @@ func TestStartTCP(t *testing.T) {
 }
 
 func TestCluster_RestartKeepsWhatWasStored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := kafkatest.Start(t, kfake.SeedTopics(1, topic), kfake.DataDir(t.TempDir()))
 		for round := range int64(3) {
 			if err := produce(t.Context(), c.Link, c.Addrs()[0], "x"); err != nil {

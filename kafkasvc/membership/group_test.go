@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
@@ -17,13 +16,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
 
 // inTime runs a test in fake time with a cluster of one broker.
 func inTime(t *testing.T, shards int, body func(t *testing.T, g *group), opts ...kfake.Opt) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		body(t, newGroup(t, kafkatest.Start(t, opts...), shards))
 	})
 }

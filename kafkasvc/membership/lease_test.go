@@ -7,10 +7,11 @@ import (
 	"io"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	kafka "github.com/segmentio/kafka-go"
+
+	"github.com/chathome/chathome/internal/bubbletest"
 )
 
 // fakeClock runs with the bubble's clock, from a start of its own, and can be moved on as by a suspend.
@@ -102,7 +103,7 @@ func TestLease_Keep(t *testing.T) {
 
 	run := func(t *testing.T, beat func(context.Context) error, body func(*testing.T, *Lease, *fakeClock)) {
 		t.Helper()
-		synctest.Test(t, func(t *testing.T) {
+		bubbletest.Test(t, func(t *testing.T) {
 			clock := newFakeClock()
 			l := NewLease(clock.now, term)
 			ctx, cancel := context.WithCancel(t.Context())

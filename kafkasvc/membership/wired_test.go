@@ -2,11 +2,11 @@ package membership
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 )
@@ -16,7 +16,7 @@ var _ Coordinator = (*kafkalog.Cluster)(nil)
 // wired is a group on three brokers whose leases ask as they do in production.
 func wired(t *testing.T, body func(t *testing.T, g *group)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		g := newGroup(t, kafkatest.Start(t, kfake.Ports(9092, 9093, 9094)), 12)
 		g.change = func(cfg *Config) {
 			c := kafkalog.New(kafkalog.Config{Brokers: cfg.Brokers, Dial: cfg.Dial, ClientID: cfg.ClientID})

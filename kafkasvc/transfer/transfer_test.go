@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 	"github.com/chathome/chathome/kafkasvc/local"
@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func bubble(t *testing.T, f func(t *testing.T, c *kafkatest.Cluster)) {
-	synctest.Test(t, func(t *testing.T) { f(t, kafkatest.Start(t)) })
+	bubbletest.Test(t, func(t *testing.T) { f(t, kafkatest.Start(t)) })
 }
 
 func config(c *kafkatest.Cluster, link *kafkatest.Link, prefix string) kafkasvc.Config {

@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkalog"
 	"github.com/chathome/chathome/server/broker"
 )
@@ -79,7 +79,7 @@ func read(t *testing.T, c *kafkalog.Cluster) (values []string) {
 }
 
 func TestEmbedded_ServesItsOwnProcessInFakeTimeToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		b, err := broker.Embedded(broker.Config{})
 		if err != nil {
 			t.Fatal(err)

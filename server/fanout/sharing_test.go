@@ -11,12 +11,13 @@ import (
 
 	"github.com/chathome/chathome/domain"
 	"github.com/chathome/chathome/domain/domaintest"
+	"github.com/chathome/chathome/internal/bubbletest"
 )
 
 // inBubble runs a test in fake time and checks that nothing stays.
 func inBubble(t *testing.T, cfg Config, f func(h *house)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		h := newHouse(t, cfg)
 		f(h)
 		synctest.Wait()

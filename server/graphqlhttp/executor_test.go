@@ -12,13 +12,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/server/auth"
 	"github.com/chathome/chathome/server/graphqlhttp"
 )
@@ -144,7 +144,7 @@ func stub(t *testing.T, exec func(ctx context.Context) graphql.ResponseHandler) 
 }
 
 func TestExecutor_GivesQueriesADeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		h := newHandler(t, func(c *graphqlhttp.Config) {
 			c.Timeout = 3 * time.Second
 			c.Extensions = nil

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 	"github.com/chathome/chathome/kafkasvc/record"
@@ -69,7 +70,7 @@ func TestMetrics_MoveWithWhatRarelyHappens(t *testing.T) {
 		{"a foreign member", foreignMember, []string{alarms("foreign_member")}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) {
 				c := kafkatest.Start(t)
 				a := start(t, c, "a").ready()
 				before := a.samples()
@@ -184,7 +185,7 @@ func foreignMember(t *testing.T, c *kafkatest.Cluster, a *scraped) {
 
 // The disk is full: the store fails, and the directory's view in it goes too.
 func TestMetrics_OfAFullDisk(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 			if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +26,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 	"github.com/chathome/chathome/kafkasvc/local"
@@ -171,7 +171,7 @@ func put(t *testing.T, cl *kgo.Client, shard domain.ShardID, values ...[]byte) {
 
 // Each metric of a home moves when its cause happens.
 func TestMetrics_MoveWithTheirCause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		c := kafkatest.Start(t)
 		a := start(t, c, "a").ready()
 		a.moved("a start", a.newborn, "chathome_ready", "chathome_home_shards", `chathome_gate_state{state="open"}`, `chathome_shards{state="open"}`,
@@ -272,7 +272,7 @@ func TestMetrics_MoveWithTheirCause(t *testing.T) {
 
 // What followers do is counted, and only values that are known become labels.
 func TestMetrics_OfFollowers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := start(t, kafkatest.Start(t), "a")
 		a.samples()
 		for _, tc := range []struct {
@@ -299,7 +299,7 @@ func TestMetrics_OfFollowers(t *testing.T) {
 
 // No metric tells anything of a room or a user, and each has a sentence.
 func TestMetrics_NameNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a := start(t, kafkatest.Start(t), "a").ready()
 		r, _, err := a.CreateChatRoom(t.Context(), a.DrawChatRoomID(), "kitchen-of-bob")
 		if err != nil {

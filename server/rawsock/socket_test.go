@@ -8,11 +8,11 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/server/rawsock"
 )
 
@@ -80,7 +80,7 @@ func TestSocket_TryThenWaitIsWhole(t *testing.T) {
 // A client that takes a piece within each limit is served, whatever that takes; one that stops is cut, and the
 // one who waits learns it.
 func TestSocket_CutsWhoStopsReading(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		a, b := net.Pipe()
 		defer b.Close()
 		var s rawsock.Socket

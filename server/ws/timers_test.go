@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/chathome/chathome/domain/domaintest"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/server/auth"
 )
 
 // inBubble runs a test in fake time over pipes.
 func inBubble(t *testing.T, cfg Config, f func(t *testing.T, s *testServer)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		s := newTestServer(t, newPipes(), cfg)
 		f(t, s)
 		s.stop()

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/chathome/chathome/domain"
+	"github.com/chathome/chathome/internal/bubbletest"
 	"github.com/chathome/chathome/kafkasvc/kafkatest"
 	"github.com/chathome/chathome/test/check"
 )
@@ -82,7 +82,7 @@ func Run(t *testing.T, cfg Config, keep func(*Report)) {
 	}()
 	var steps atomic.Int64
 	defer watch(cfg, &steps)()
-	synctest.Test(t, func(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
 		defer count(&steps)()
 		w := newWorld(t, cfg)
 		defer func() {
