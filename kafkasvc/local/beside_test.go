@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -245,4 +246,40 @@ func TestStore_KeepsTheHomeUntilDropAll(t *testing.T) {
 	if id, err := s.Home(); err != nil || id != [16]byte{} {
 		t.Fatal(id, err)
 	}
+}
+
+// TestShard_DropBesideACommit: whichever is first, nothing of before is left, and the fold hears of it.
+func TestShard_DropBesideACommit(t *testing.T) {
+	sh := open(t, vfs.NewMem()).Shard(1)
+	stale := 0
+	for range 500 {
+		var l log
+		l.room(roomID(1), "hall")
+		f := sh.NewFold(local.Position{})
+		l.apply(t, f)
+		if err := f.Commit(nil); err != nil {
+			t.Fatal(err)
+		}
+		l.message(roomID(1), "alice", "1", "text")
+		l.apply(t, f)
+		var commits atomic.Bool
+		if err := f.CommitBeside(func(commit func() error) error { commits.Store(true); return commit() }); err != nil {
+			t.Fatal(err)
+		}
+		for !commits.Load() { // without a sleep, which would let the commit get away
+		}
+		if err := sh.Drop(); err != nil {
+			t.Fatal(err)
+		}
+		switch err := f.Wait(); {
+		case errors.Is(err, local.ErrStale):
+			stale++
+		case err != nil:
+			t.Fatal(err)
+		}
+		if p, err := sh.Position(); err != nil || p != (local.Position{}) {
+			t.Fatalf("left behind: %+v, %v", p, err)
+		}
+	}
+	t.Logf("%d of 500 commits came too late", stale)
 }

@@ -150,6 +150,8 @@ func (f *Fold) write(batch *pebble.Batch, next domain.Offset) error {
 		return errors.Join(err, batch.Close())
 	}
 	defer release()
+	f.sh.state.writes.Lock()
+	defer f.sh.state.writes.Unlock()
 	if drops, _, _ := f.sh.state.get(); drops != f.drops {
 		return errors.Join(ErrStale, batch.Close())
 	}

@@ -23,6 +23,10 @@ type Shard struct {
 
 // shardState is what all Shards of one number share.
 type shardState struct {
+	// writes is held while a commit or Drop is handed to Pebble, and while it looks at drops before or counts them
+	// after: a commit that looked before a Drop must not be written after it.
+	writes sync.Mutex
+
 	mu    sync.Mutex
 	drops int           // counts Drop: a Fold of before is stale
 	next  domain.Offset // as in Position, once known: bounds the levels of the index that are read
@@ -79,6 +83,8 @@ func (sh *Shard) Drop() error {
 	if err := b.DeleteRange(from, to, nil); err != nil {
 		return fmt.Errorf("drop shard %d: %w", sh.id, err)
 	}
+	sh.state.writes.Lock()
+	defer sh.state.writes.Unlock()
 	if err := db.apply(b); err != nil {
 		return fmt.Errorf("drop shard %d: %w", sh.id, err)
 	}
