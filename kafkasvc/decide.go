@@ -154,7 +154,7 @@ func decide(cmds []*command, shard domain.ShardID, base domain.Offset, state kno
 
 	for _, c := range cmds {
 		r, err := room(c.room)
-		if busy := (*domain.OverloadedError)(nil); errors.As(err, &busy) {
+		if busy, ok := errors.AsType[*domain.OverloadedError](err); ok {
 			d.replies = append(d.replies, reply{c, result{err: busy}})
 			continue
 		}

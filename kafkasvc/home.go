@@ -113,7 +113,7 @@ func (h *Home) ChatRoom(_ context.Context, s domain.ShardID, id uuid.UUID) (doma
 	if no := h.gate.holds(t); no != nil {
 		return nil, no
 	}
-	if busy := (*domain.OverloadedError)(nil); errors.As(err, &busy) {
+	if busy, ok := errors.AsType[*domain.OverloadedError](err); ok {
 		return nil, busy // the name was lost, and the directory is being read
 	}
 	if err != nil {

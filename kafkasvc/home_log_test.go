@@ -449,12 +449,7 @@ func TestHome_UnreadableTable(t *testing.T) {
 func TestHome_DiskFull(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
 		var full atomic.Bool
-		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-				return syscall.ENOSPC
-			}
-			return nil
-		}))
+		fs := diskThat(&full, syscall.ENOSPC)
 		a := join(t, c, "a", func(cfg *Config) { cfg.DataDir, cfg.StoreFS = "data", fs }).ready()
 		info := a.room("kitchen")
 		sendAnywhere(t, info, "alice", "0", "m0", a)
@@ -487,6 +482,16 @@ func TestHome_DiskFull(t *testing.T) {
 			t.Errorf("%+v %t %v", m, dup, err)
 		}
 	})
+}
+
+// diskThat is one in memory that answers every write with fault while failing is set.
+func diskThat(failing *atomic.Bool, fault error) vfs.FS {
+	return errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if failing.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return fault
+		}
+		return nil
+	}))
 }
 
 func flipped(b []byte) []byte {

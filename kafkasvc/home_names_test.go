@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -24,12 +22,7 @@ import (
 func TestHome_LostNameIsAskedForUntilTheDirectoryIsSure(t *testing.T) {
 	bubble(t, func(t *testing.T, c *kafkatest.Cluster) {
 		var broken atomic.Bool
-		fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
-			if broken.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-				return syscall.EIO
-			}
-			return nil
-		}))
+		fs := diskThat(&broken, syscall.EIO)
 		a := join(t, c, "a", func(cfg *Config) { cfg.DataDir, cfg.StoreFS = "data", fs }).ready()
 		info := a.room("kitchen")
 		other := a.room("hall")

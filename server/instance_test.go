@@ -614,19 +614,18 @@ func TestWaysIn_LargeOrOddOnesAreRefusedWithoutBeingHeld(t *testing.T) {
 func TestWaysIn_WhoSendsTooMuchReadsWhy(t *testing.T) {
 	started := start(t, nil)
 	const large = 1<<20 - 1
-	for name, head := range map[string]string{
-		"declared": fmt.Sprintf("Content-Length: %d\r\n\r\n", large),
-		"chunked":  fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", large),
+	for _, tc := range []struct{ name, head, end string }{
+		{"declared", fmt.Sprintf("Content-Length: %d\r\n\r\n", large), ""},
+		{"chunked", fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n", large), "\r\n0\r\n\r\n"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			c, err := net.Dial("tcp", started.address)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			end := map[string]string{"declared": "", "chunked": "\r\n0\r\n\r\n"}[name]
-			request := "POST /graphql HTTP/1.1\r\nHost: " + started.address + "\r\nContent-Type: application/json\r\n" + head +
-				strings.Repeat(" ", large) + end
+			request := "POST /graphql HTTP/1.1\r\nHost: " + started.address + "\r\nContent-Type: application/json\r\n" + tc.head +
+				strings.Repeat(" ", large) + tc.end
 			read := bufio.NewReader(c)
 			for range 2 {
 				if _, err := io.WriteString(c, request); err != nil {

@@ -82,15 +82,15 @@ func (p process) exitOnSecondSignal(log *slog.Logger) (stop func()) {
 	go func() {
 		for {
 			select {
-			case <-p.signals:
-				if time.Since(first) < echo {
-					continue
-				}
-				log.Error("exiting at once after a second signal")
-				p.exit(exitFault)
 			case <-done:
+				return
+			case <-p.signals:
+				if time.Since(first) >= echo {
+					log.Error("exiting at once after a second signal")
+					p.exit(exitFault)
+					return
+				}
 			}
-			return
 		}
 	}()
 	return func() { close(done) }

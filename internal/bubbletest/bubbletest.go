@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"github.com/chathome/chathome/internal/racetest"
 )
 
 // Test is synctest.Test; with the race detector on one processor, as long as one is under way. All timers of a bubble
@@ -26,7 +28,7 @@ var bubbles struct {
 
 // oneProcessor is for tests that run beside each other, too.
 func oneProcessor() (done func()) {
-	if !raceEnabled {
+	if !racetest.Enabled {
 		return func() {}
 	}
 	b := &bubbles

@@ -3,6 +3,8 @@ package bubbletest
 import (
 	"runtime"
 	"testing"
+
+	"github.com/chathome/chathome/internal/racetest"
 )
 
 // Bubbles beside and behind each other have one processor under the race detector, and all is as before when the last
@@ -11,7 +13,7 @@ func TestTest_HasOneProcessorUnderTheRaceDetector(t *testing.T) {
 	const many = 3
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(many))
 	want := many
-	if raceEnabled {
+	if racetest.Enabled {
 		want = 1
 	}
 	for range 2 {

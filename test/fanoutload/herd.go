@@ -113,14 +113,20 @@ func (c *crowd) herd(readers, missed, size int, live bool) (herdResult, error) {
 		r.live = &live
 	}
 	r.executions = c.t.readStats().Executions - s0.Executions
+	r.delivered, r.incomplete = leave(subs, newest)
+	return r, err
+}
+
+// leave closes the sockets of those who came back, and counts what they got and who lacks something up to newest.
+func leave(subs []*subscriber, newest int64) (delivered int64, incomplete int) {
 	for _, s := range subs {
-		r.delivered += s.n
+		delivered += s.n
 		if s.last < newest {
-			r.incomplete++
+			incomplete++
 		}
 		_ = s.fd.Close()
 	}
-	return r, err
+	return delivered, incomplete
 }
 
 func (c *crowd) trickle(w *writer, size int, stop chan struct{}) error {

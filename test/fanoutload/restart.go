@@ -43,16 +43,10 @@ func restart(o options, dir string) error {
 	if err != nil {
 		return err
 	}
-	incomplete, delivered := 0, int64(0)
-	for _, s := range subs {
-		delivered += s.n
-		if s.last < newest {
-			incomplete++
-		}
-		_ = s.fd.Close()
-	}
+	took := time.Since(back)
+	delivered, incomplete := leave(subs, newest)
 	fmt.Printf("restart: stopped in %.2f s, ready %.2f s later; %d come back at once, at least %d messages behind: %d deliveries in %.2f s, %d incomplete; %.2f s of the server's processor time (generator %.2f); RSS %.0f MB before, %.0f MB at most\n",
-		stopped.Seconds(), ready.Seconds(), len(subs), o.herd, delivered, time.Since(back).Seconds(), incomplete,
+		stopped.Seconds(), ready.Seconds(), len(subs), o.herd, delivered, took.Seconds(), incomplete,
 		cpuSeconds(t.pid())-server, cpuSeconds(os.Getpid())-generator, idle/1024, peakKB(t.pid())/1024)
 	return nil
 }

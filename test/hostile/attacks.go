@@ -31,7 +31,7 @@ func attacks() []attack {
 		{"bodies, byte by byte", slowBody, 60, 500},
 		{"floods of large frames", largeFrames, 8, 32},
 		{"floods of compressed frames", compressedFrames, 8, 32},
-		{"ten thousand subscriptions on one socket", manySubscriptions, 1, 1},
+		{"ten thousand subscriptions on one socket", manySubscriptions, 2, 1},
 		{"subscribers that leave in five ways", fiveWays, 50, 1000},
 	}
 }

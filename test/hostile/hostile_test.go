@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/chathome/chathome/internal/racetest"
 )
 
 var (
@@ -29,7 +31,7 @@ func TestHostile(t *testing.T) {
 		attackers(t)
 		return
 	}
-	v := launch(t, options{race: raceEnabled, leaks: *leaks})
+	v := launch(t, options{race: racetest.Enabled, leaks: *leaks})
 	h := behave(t, v.address)
 	ended := false
 	defer func() {
@@ -57,14 +59,14 @@ func TestHostile(t *testing.T) {
 		if during.worst() > max(20*before.worst(), 3*time.Second) {
 			t.Errorf("%s: clients that behave waited %s", name, during.worst())
 		}
-		if grown := int64(peak.memory()) - int64(base.memory()); !raceEnabled && grown > int64(n)*perConnection+shared {
+		if grown := int64(peak.memory()) - int64(base.memory()); !racetest.Enabled && grown > int64(n)*perConnection+shared {
 			t.Errorf("%s: %d bytes for %d connections", name, grown, n)
 		}
 	}
 	a := newAPI(v.address)
 	defer a.http.CloseIdleConnections()
 	if *full {
-		decoy := launch(t, options{race: raceEnabled, leaks: *leaks})
+		decoy := launch(t, options{race: racetest.Enabled, leaks: *leaks})
 		for _, x := range attacks() {
 			if !strings.Contains(x.name, *only) {
 				continue
